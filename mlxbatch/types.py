@@ -1,0 +1,209 @@
+"""What flows through a run: frozen records, in the field's own terms, with no behaviour of their own.
+
+Times are seconds from the start of the recording, sizes are bytes, samples are float32 in [-1, 1].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Task = Literal["transcribe", "synthesize", "separate"]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One input and where its outputs go.
+
+    `relpath` is the output path below the output root without the format's suffix: `a/b` becomes `a/b.txt`.
+    """
+
+    id: str
+    source: Path
+    relpath: Path
+    task: Task = "transcribe"
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """An item with what its header says; nothing has been decoded yet."""
+
+    item: Item
+    seconds: float
+    sample_rate: int
+    channels: int
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A probed item in its place: `group` counts from 0, groups run in order, longest recordings first."""
+
+    probed: Probed
+    group: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """Decoded audio of one item: mono float32 samples, shape [n], at `sample_rate`."""
+
+    samples: NDArray[np.float32]
+    sample_rate: int
+    warnings: tuple[str, ...] = ()
+    truncated: bool = False
+
+    @property
+    def seconds(self) -> float:
+        return len(self.samples) / self.sample_rate
+
+
+@dataclass(frozen=True, slots=True)
+class TranscribeOptions:
+    """What changes a transcript, and so belongs to the inference key.
+
+    The temperature ladder and the three thresholds are those of Radford et al. 2022, "Robust Speech Recognition via
+    Large-Scale Weak Supervision", section 4.5. `language` is a Whisper code, None means detect it per recording.
+    """
+
+    language: str | None = None
+    task: Literal["transcribe", "translate"] = "transcribe"
+    temperatures: tuple[float, ...] = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+    compression_ratio_threshold: float = 2.4
+    logprob_threshold: float = -1.0
+    no_speech_threshold: float = 0.6
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One decoded recording, or one channel of it, for an engine; `id` is unique within a run and follows plan order."""
+
+    id: int
+    item_id: str
+    samples: NDArray[np.float32]
+    seconds: float
+    group: int = 0
+    channel: int | None = None
+    options: TranscribeOptions = field(default_factory=TranscribeOptions)
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    start: float
+    end: float
+    text: str
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A stretch of speech and its text. `avg_logprob` is the mean over the window's tokens, natural logarithm."""
+
+    start: float
+    end: float
+    text: str
+    words: tuple[Word, ...] = ()
+    speaker: str | None = None
+    channel: int | None = None
+    avg_logprob: float = 0.0
+    no_speech_prob: float = 0.0
+    compression_ratio: float = 1.0
+    temperature: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class WindowStats:
+    """What one window took. `latency` is the time from entering a batch to leaving it, retries included."""
+
+    start: float
+    seconds: float
+    tokens: int
+    latency: float
+    attempts: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One finished window of a job. `last` is True on the job's final output, whatever order they come in."""
+
+    job_id: int
+    window: int
+    segments: tuple[Segment, ...]
+    stats: WindowStats
+    last: bool
+    language: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobFailed:
+    """A job that its engine gave up; the others go on."""
+
+    job_id: int
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One stage's work on one batch, on the clock of `time.monotonic`: what a trace is made of."""
+
+    stage: str
+    begin: float
+    end: float
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """Memory of the process that owns the device, in bytes, and the spans since the last readings.
+
+    `active`, `cache` and `peak` are the framework's own counters (peak excludes the cache), `rss` is the process's.
+    """
+
+    active: int = 0
+    cache: int = 0
+    peak: int = 0
+    rss: int = 0
+    spans: tuple[Span, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """All that is known of one recording's speech; every output format is rendered from it."""
+
+    segments: tuple[Segment, ...]
+    language: str | None
+    seconds: float
+    warnings: tuple[str, ...] = ()
+    truncated: bool = False
+
+    @property
+    def text(self) -> str:
+        return " ".join(segment.text.strip() for segment in self.segments if segment.text.strip())
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    item: Item
+    paths: tuple[Path, ...]
+    seconds: float
+    windows: tuple[WindowStats, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    item: Item
+    stage: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    item: Item
+    why: str
+
+
+Result = Done | Failed | Skipped
