@@ -1,0 +1,50 @@
+"""The order and the groups in which recordings are done. Pure: header facts in, a list out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
+
+from mlxbatch.types import Planned, Probed
+
+
+def plan(probed: Sequence[Probed], *, batch_size: int, need: Callable[[float], int], budget: int) -> list[Planned]:
+    """Longest recordings first, in groups of at most `batch_size` whose needs together fit in `budget` bytes.
+
+    `need` is the bytes that one recording of that many seconds takes (Engine.need); `budget` is
+    `budget.planning_budget`. A recording over the budget is a group by itself, never left out. Each item comes
+    exactly once. Equal lengths go by output path, so that a plan depends on its input alone, not on its order.
+
+    Longest first: neighbours in length pad each other least, memory shows its worst at the start, and the end of the
+    run has short pieces to even out the workers.
+    """
+    if batch_size < 1:
+        raise ValueError(f"batch_size must be at least 1, not {batch_size}")
+    planned: list[Planned] = []
+    group, rows, taken = 0, 0, 0
+    for one in sorted(probed, key=_longest_first):
+        needed = need(one.seconds)
+        if rows and (rows == batch_size or taken + needed > budget):
+            group, rows, taken = group + 1, 0, 0
+        planned.append(Planned(one, group))
+        rows, taken = rows + 1, taken + needed
+    return planned
+
+
+def _longest_first(probed: Probed) -> tuple[float, str]:
+    return -probed.seconds, str(probed.item.relpath)
+
+
+def groups(planned: Iterable[Planned]) -> list[list[Probed]]:
+    """The plan's groups, in their order."""
+    return [[one.probed for one in members] for _, members in groupby(planned, key=lambda one: one.group)]
+
+
+def padding_ratio(planned: Iterable[Planned]) -> float:
+    """The share of computed seconds that would be padding were each recording padded to its group's longest: 0 to 1."""
+    real = padded = 0.0
+    for members in groups(planned):
+        lengths = [one.seconds for one in members]
+        real += sum(lengths)
+        padded += max(lengths) * len(lengths)
+    return 1.0 - real / padded if padded else 0.0

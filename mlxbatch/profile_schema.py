@@ -1,0 +1,107 @@
+"""What a hardware profile may hold: strict, frozen models. Each field's description says what is allowed.
+
+Only `mlxbatch.profile` imports this module, and only when it loads, because pydantic takes 0.1 s to import.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from mlxbatch.budget import parse_amount, parse_bytes
+from mlxbatch.errors import UsageError
+
+SCHEMA_VERSION = 1
+
+
+def _amount(text: str) -> str:
+    try:
+        parse_amount(text, total=1)
+    except UsageError as error:
+        # pydantic gathers ValueErrors only; its message is not shown, the field's description is.
+        raise ValueError(str(error)) from error
+    return text
+
+
+def _size(text: str) -> str:
+    try:
+        parse_bytes(text)
+    except UsageError as error:
+        raise ValueError(str(error)) from error
+    return text
+
+
+def _wired(text: str) -> str:
+    return text if text in ("none", "auto") else _amount(text)
+
+
+Amount = Annotated[str, AfterValidator(_amount)]
+Size = Annotated[str, AfterValidator(_size)]
+Wired = Annotated[str, AfterValidator(_wired)]
+
+AMOUNT = 'a size such as "12GB" or "12GiB", or a share of the device\'s memory such as "75%"'
+SIZE = 'a size such as "512MB" or "1.5GiB"'
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Device(Section):
+    """The device and what may be held on it; sizes as text, made into bytes by `mlxbatch.budget`."""
+
+    kind: Literal["cpu", "gpu"] = Field(default="cpu", description='"cpu" or "gpu"')
+    memory_limit: Amount = Field(default="75%", description=AMOUNT)
+    cache_limit: Amount = Field(default="1GB", description=AMOUNT)
+    wired_limit: Wired = Field(default="none", description=f'"none", "auto" (the weights and 4 GB), {AMOUNT}')
+    blas: Literal["openblas", "bundled"] = Field(
+        default="bundled", description='"openblas" (loaded before MLX) or "bundled"'
+    )
+    blas_threads: int | None = Field(default=None, ge=1, le=256, description="a whole number from 1 to 256")
+
+
+class Transcribe(Section):
+    """How speech recognition is fed: rows in a batch, windows in an encoder call, streams."""
+
+    model: str = Field(default="whisper-base", min_length=1, description="a model's name or directory")
+    batch_size: int = Field(default=8, ge=1, le=64, description="a whole number from 1 to 64 (8-16 is advised)")
+    dtype: Literal["float32", "float16", "bfloat16"] = Field(
+        default="float32", description='"float32", "float16" or "bfloat16"'
+    )
+    encode_rows: int = Field(default=8, ge=1, le=64, description="a whole number of windows from 1 to 64")
+    encode_streams: int = Field(default=1, ge=1, le=16, description="a whole number from 1 to 16")
+    cpu_streams: int = Field(default=1, ge=1, le=16, description="a whole number from 1 to 16")
+
+
+class Pipeline(Section):
+    """How far decoding runs ahead of the model. `workers = 0` decodes on the caller's thread, one by one."""
+
+    workers: int = Field(default=2, ge=0, le=64, description="a whole number from 0 (no threads) to 64")
+    prefetch_bytes: Size = Field(default="512MB", description=SIZE)
+    prefetch_items: int = Field(default=32, ge=1, le=10_000, description="a whole number from 1 to 10000")
+
+
+class Profile(Section):
+    """One machine's settings. `schema_` is the version of the file format, "schema" in TOML."""
+
+    schema_: Literal[1] = Field(alias="schema", description=f"{SCHEMA_VERSION}, the version that this program reads")
+    name: str = Field(min_length=1, description="a name")
+    description: str = Field(default="", description="a line of text")
+    platform: str = Field(default="any", description='"linux", "darwin" or "any"', pattern="^(linux|darwin|any)$")
+    machine: str = Field(default="any", description='"x86_64", "arm64" or "any"', pattern="^(x86_64|arm64|any)$")
+    device: Device = Field(default_factory=Device, description="a table, [device]")
+    transcribe: Transcribe = Field(default_factory=Transcribe, description="a table, [transcribe]")
+    pipeline: Pipeline = Field(default_factory=Pipeline, description="a table, [pipeline]")
+
+
+def allowed() -> dict[str, str]:
+    """Every dotted key a profile may hold -> what it may be: {"device.kind": '"cpu" or "gpu"', ...}."""
+    found: dict[str, str] = {}
+    for field, info in Profile.model_fields.items():
+        key = info.alias or field
+        found[key] = info.description or ""
+        section = info.annotation
+        if isinstance(section, type) and issubclass(section, Section):
+            found |= {f"{key}.{name}": sub.description or "" for name, sub in section.model_fields.items()}
+    return found
