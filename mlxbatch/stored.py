@@ -1,0 +1,94 @@
+"""Transcripts as JSON, and the keys that say whether a stored one still answers the question. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import zlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from mlxbatch.types import Segment, TranscribeOptions, Transcript, Word
+
+_SEGMENT = tuple(field.name for field in dataclasses.fields(Segment))
+_WORD = tuple(field.name for field in dataclasses.fields(Word))
+
+
+def transcript_to_json(transcript: Transcript) -> dict[str, Any]:
+    """All of a transcript, as what json.dumps takes; `transcript_from_json` gives an equal transcript back."""
+    return {
+        "segments": [_segment_to_json(segment) for segment in transcript.segments],
+        "language": transcript.language,
+        "seconds": transcript.seconds,
+        "warnings": list(transcript.warnings),
+        "truncated": transcript.truncated,
+    }
+
+
+def transcript_from_json(data: Mapping[str, Any]) -> Transcript:
+    """Raises KeyError, TypeError or ValueError for what `transcript_to_json` did not write."""
+    return Transcript(
+        segments=tuple(_segment_from_json(segment) for segment in data["segments"]),
+        language=data["language"],
+        seconds=data["seconds"],
+        warnings=tuple(data["warnings"]),
+        truncated=data["truncated"],
+    )
+
+
+def _segment_to_json(segment: Segment) -> dict[str, Any]:
+    # Not dataclasses.asdict, which copies every value deeply: ten times slower on an hour of words.
+    found = {name: getattr(segment, name) for name in _SEGMENT}
+    found["words"] = [{name: getattr(word, name) for name in _WORD} for word in segment.words]
+    return found
+
+
+def _segment_from_json(data: Mapping[str, Any]) -> Segment:
+    return Segment(**{**data, "words": tuple(Word(**word) for word in data["words"])})
+
+
+def pack(transcript: Transcript) -> bytes:
+    """Compact JSON, zlib-compressed: its checksum shows a flipped bit, which SQLite itself would not notice."""
+    return zlib.compress(json.dumps(transcript_to_json(transcript), separators=(",", ":")).encode("ascii"), 6)
+
+
+def unpack(blob: bytes) -> Transcript:
+    """Raises ValueError for anything that `pack` did not write."""
+    try:
+        return transcript_from_json(json.loads(zlib.decompress(blob)))
+    except (zlib.error, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"not a stored transcript: {error}") from error
+
+
+def inference_key(*, model_sha: str, engine: str, engine_version: str, options: TranscribeOptions, dtype: str) -> str:
+    """The same for runs that must give the same transcript of the same content, else different.
+
+    Content is compared apart, by its hash. Nothing about speed belongs here: workers, batch size, profile.
+    """
+    facts = {
+        "model": model_sha,
+        "engine": [engine, engine_version],
+        "options": dataclasses.asdict(options),
+        "dtype": dtype,
+    }
+    text = json.dumps(_numbers_as_floats(facts), sort_keys=True)
+    return hashlib.blake2b(text.encode("ascii"), digest_size=16).hexdigest()
+
+
+def rendering_key(formats: Iterable[str], lines: Mapping[str, object] | None = None) -> str:
+    """The same for runs that write the same output files of the same transcript, whatever order the formats came in.
+
+    `lines` are the options of line breaking. Readable: "srt txt" or 'srt txt {"chars": 42}'.
+    """
+    options = " " + json.dumps(_numbers_as_floats(dict(lines)), sort_keys=True) if lines else ""
+    return " ".join(sorted(set(formats))) + options
+
+
+def _numbers_as_floats(value: Any) -> Any:
+    """2 and 2.0 are the same option, though JSON writes them differently."""
+    if isinstance(value, dict):
+        return {key: _numbers_as_floats(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_numbers_as_floats(inner) for inner in value]
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value

@@ -1,0 +1,96 @@
+"""Transcripts to JSON and back, and the keys."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlxbatch.stored import inference_key, pack, rendering_key, transcript_from_json, transcript_to_json, unpack
+from mlxbatch.types import Segment, TranscribeOptions, Transcript, Word
+
+TIMES = st.floats(0, 1e6)
+# st.characters of every category: text decoded from odd bytes may hold lone surrogates.
+TEXT = st.text(st.characters(exclude_categories=()), max_size=20)
+WORDS = st.builds(Word, TIMES, TIMES, TEXT, st.floats(0, 1))
+SEGMENTS = st.builds(
+    Segment,
+    start=TIMES,
+    end=TIMES,
+    text=TEXT,
+    words=st.lists(WORDS, max_size=3).map(tuple),
+    speaker=st.none() | TEXT,
+    channel=st.none() | st.integers(0, 7),
+    avg_logprob=st.floats(allow_nan=False),
+    no_speech_prob=st.floats(0, 1),
+    compression_ratio=st.floats(0, 100),
+    temperature=st.floats(0, 1),
+)
+TRANSCRIPTS = st.builds(
+    Transcript,
+    segments=st.lists(SEGMENTS, max_size=4).map(tuple),
+    language=st.none() | st.sampled_from(["en", "de"]),
+    seconds=TIMES,
+    warnings=st.lists(TEXT, max_size=2).map(tuple),
+    truncated=st.booleans(),
+)
+
+
+@given(TRANSCRIPTS)
+def test_a_transcript_comes_back_as_it_was(transcript: Transcript) -> None:
+    assert transcript_from_json(json.loads(json.dumps(transcript_to_json(transcript)))) == transcript
+    assert unpack(pack(transcript)) == transcript
+
+
+@pytest.mark.parametrize("blob", [b"", b"x", pack(Transcript((), "en", 1.0))[:-1], b"x\x9c\x03\x00\x00\x00\x00\x01"])
+def test_what_pack_did_not_write_is_a_value_error(blob: bytes) -> None:
+    with pytest.raises(ValueError, match=r"stored transcript|Expecting value"):
+        unpack(blob)
+
+
+def test_any_flipped_bit_of_a_stored_transcript_is_noticed() -> None:
+    blob = pack(Transcript((Segment(0.0, 1.0, "the quick brown fox"),), "en", 1.0))
+    for place in range(2, len(blob)):
+        with pytest.raises(ValueError, match=r"stored transcript|JSON|Expecting|codec"):
+            unpack(blob[:place] + bytes([blob[place] ^ 16]) + blob[place + 1 :])
+
+
+def key(options: TranscribeOptions | None = None, **facts: str) -> str:
+    given = {"model_sha": "m", "engine": "whisper", "engine_version": "1", "dtype": "float32"} | facts
+    return inference_key(options=options or TranscribeOptions(), **given)
+
+
+def test_each_fact_that_changes_the_result_changes_the_inference_key() -> None:
+    options = TranscribeOptions()
+    others = [
+        key(model_sha="n"),
+        key(engine="fake"),
+        key(engine_version="2"),
+        key(dtype="float16"),
+        key(replace(options, language="en")),
+        key(replace(options, task="translate")),
+        key(replace(options, temperatures=(0.0,))),
+        key(replace(options, compression_ratio_threshold=2.5)),
+        key(replace(options, logprob_threshold=-0.5)),
+        key(replace(options, no_speech_threshold=0.5)),
+    ]
+    assert len({key(), *others}) == len(others) + 1
+    assert key() == key(replace(options, temperatures=(0, 0.2, 0.4, 0.6, 0.8, 1)))
+
+
+def test_the_inference_key_is_the_same_in_every_version_of_the_toolkit() -> None:
+    # A change here makes every user's next run do all files again: change it only together with the results.
+    assert key() == "60b0582ba1ec72b39e954d5e7b6a442b"
+
+
+@given(st.permutations(["srt", "txt", "json", "txt"]))
+def test_the_order_of_formats_is_no_difference(formats: list[str]) -> None:
+    assert rendering_key(formats) == "json srt txt"
+
+
+def test_line_options_are() -> None:
+    assert rendering_key(["srt"], {"lines": 2, "chars": 42}) == 'srt {"chars": 42.0, "lines": 2.0}'
+    assert rendering_key(["srt"], {}) == rendering_key(["srt"]) != rendering_key(["srt"], {"chars": 42})
