@@ -34,7 +34,9 @@ class UsageError(MlxBatchError):
 
 class SetupError(MlxBatchError):
     exit_code = 3
-    meaning = "environment: model not found or incomplete, no device, missing dependency, output not writable, disk full"
+    meaning = (
+        "environment: model not found or incomplete, no device, missing dependency, output not writable, disk full"
+    )
 
 
 class OutOfMemory(SetupError):

@@ -1,0 +1,98 @@
+"""MLX's device: its limits, its readings, its errors. Import only after `blas.preload()`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import mlx.core as mx
+import psutil
+
+from mlxbatch.errors import DeviceLost, OutOfMemory, SetupError
+from mlxbatch.types import Readings, Span
+
+_OUT_OF_MEMORY = re.compile(
+    r"out of memory|insufficient memory|unable to allocate|attempting to allocate|malloc|bad_alloc", re.IGNORECASE
+)
+_DEVICE_LOST = re.compile(
+    r"command buffer execution failed|device (was )?lost|no metal|gpu hang|timeout", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSettings:
+    """What a run sets on the device, in bytes; None leaves MLX's own value.
+
+    MLX's default memory limit is 1.5 times the recommended working set, on many Macs more than all RAM: set it always.
+    """
+
+    kind: Literal["cpu", "gpu"] = "cpu"
+    memory_limit: int | None = None
+    cache_limit: int | None = None
+    wired_limit: int | None = None
+
+
+@contextmanager
+def device_settings(settings: DeviceSettings) -> Iterator[None]:
+    """Apply the settings; on the way out finish what runs, free the cache and put MLX's own values back."""
+    device = _device(settings.kind)
+    before_device = mx.default_device()
+    mx.set_default_device(device)
+    undo = [(setter, setter(value)) for setter, value in _limits(settings) if value is not None]
+    try:
+        yield
+    finally:
+        mx.synchronize()
+        mx.clear_cache()
+        for setter, value in undo:
+            setter(value)
+        mx.set_default_device(before_device)
+
+
+def _device(kind: str) -> mx.Device:
+    if kind == "cpu":
+        return mx.Device(mx.cpu)
+    if not (mx.metal.is_available() or mx.cuda.is_available()):
+        raise SetupError("no GPU that MLX can use here: choose a profile with [device] kind = 'cpu', such as linux-cpu")
+    return mx.Device(mx.gpu)
+
+
+def _limits(settings: DeviceSettings) -> list[tuple[Any, int | None]]:
+    wired = mx.set_wired_limit if mx.metal.is_available() else None
+    limits = [(mx.set_memory_limit, settings.memory_limit), (mx.set_cache_limit, settings.cache_limit)]
+    return [*limits, (wired, settings.wired_limit)] if wired else limits
+
+
+def readings(spans: tuple[Span, ...] = ()) -> Readings:
+    """Memory now, in bytes. MLX frees lazily: call it after the results it should cover were evaluated."""
+    return Readings(
+        active=mx.get_active_memory(),
+        cache=mx.get_cache_memory(),
+        peak=mx.get_peak_memory(),
+        rss=psutil.Process().memory_info().rss,
+        spans=spans,
+    )
+
+
+@contextmanager
+def device_errors() -> Iterator[None]:
+    """MLX raises RuntimeError (and std::bad_alloc as MemoryError) for all; name the two kinds that differ in cure."""
+    try:
+        yield
+    except MemoryError as error:
+        raise OutOfMemory(f"out of memory on the device: {error}") from error
+    except RuntimeError as error:
+        raise translated(error) from error
+
+
+def translated(error: RuntimeError) -> Exception:
+    """OutOfMemory, DeviceLost, or the error itself where its message is neither."""
+    message = str(error)
+    if _OUT_OF_MEMORY.search(message):
+        return OutOfMemory(f"out of memory on the device: {message}")
+    if _DEVICE_LOST.search(message):
+        return DeviceLost(f"the device failed: {message}")
+    return error

@@ -1,0 +1,67 @@
+"""What an engine is: jobs in, outputs out, on one thread of one process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from mlxbatch.types import Job, JobFailed, Output, Readings
+
+
+class Jobs(Protocol):
+    """Jobs in plan order. `next()` may block while a recording is still being decoded."""
+
+    def __iter__(self) -> Iterator[Job]: ...
+
+    def __next__(self) -> Job: ...
+
+    def ready(self) -> bool:
+        """Whether `next()` would return, or end, at once: how an engine looks ahead without idling its device."""
+        ...
+
+
+Admit = Callable[[int], int]
+"""How many rows may be live in all, given how many are live now. Asked at each refill; at least 1 when none is live."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSpec:
+    """All that a worker needs to build an engine, small enough to send to a child process.
+
+    `device` holds the fields of `device.DeviceSettings`; it is plain data because the parent never imports MLX.
+    """
+
+    engine: str
+    model: Path | None = None
+    batch_size: int = 8
+    dtype: str = "float32"
+    encode_rows: int = 1
+    encode_streams: int = 1
+    device: dict[str, Any] = field(default_factory=dict)
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+class Engine(Protocol):
+    """Lives on one thread: MLX's streams belong to the thread that made them."""
+
+    sample_rate: int
+
+    def need(self, seconds: float) -> int:
+        """Bytes that one job of this length adds while it runs, weights not counted."""
+        ...
+
+    def weights(self) -> int:
+        """Bytes that the loaded weights take."""
+        ...
+
+    def run(self, jobs: Jobs, admit: Admit) -> Iterator[Output | JobFailed]:
+        """Outputs of all jobs, in any order across jobs, in order within one."""
+        ...
+
+    def readings(self) -> Readings:
+        """Memory now, and what was worked on since the last call."""
+        ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,88 @@
+"""An engine without a model, for tests of everything around engines: it has a memory size, a speed, and can die."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import psutil
+
+from mlxbatch.engines.base import Admit, EngineSpec, Jobs
+from mlxbatch.engines.batching import Padding, run_batches
+from mlxbatch.errors import OutOfMemory
+from mlxbatch.types import Job, JobFailed, Output, Readings, Segment, Span, WindowStats
+
+BYTES_PER_SECOND = 64_000
+
+
+@dataclass(frozen=True, slots=True)
+class FakeSettings:
+    """`extra` of the spec. Times in seconds, memory in bytes; jobs are picked out by their number of samples."""
+
+    seconds_per_batch: float = 0.0
+    memory: int | None = None
+    padding: str = "fixed"
+    load_seconds: float = 0.0
+    raises_on: int | None = None
+    dies_on: int | None = None
+    signal: int = signal.SIGKILL
+
+
+class FakeEngine:
+    """Says how long each job is. Records the batch sizes it was given in `sizes`."""
+
+    sample_rate = 16_000
+
+    def __init__(self, spec: EngineSpec) -> None:
+        self._spec, self._settings = spec, FakeSettings(**spec.extra)
+        self.sizes: list[int] = []
+        self._spans: list[Span] = []
+        self._peak = 0
+        time.sleep(self._settings.load_seconds)
+
+    def need(self, seconds: float) -> int:
+        return int(seconds * BYTES_PER_SECOND)
+
+    def weights(self) -> int:
+        return 0
+
+    def run(self, jobs: Jobs, admit: Admit) -> Iterator[Output | JobFailed]:
+        padding = Padding(self._settings.padding)
+        return run_batches(jobs, admit, self._infer, size=self._spec.batch_size, padding=padding, look_ahead=1)
+
+    def readings(self) -> Readings:
+        spans, self._spans = tuple(self._spans), []
+        return Readings(peak=self._peak, rss=psutil.Process().memory_info().rss, spans=spans)
+
+    def close(self) -> None:
+        pass
+
+    def _infer(self, batch: list[Job]) -> list[Output]:
+        began = time.monotonic()
+        self.sizes.append(len(batch))
+        self._misbehave(batch)
+        needed = sum(self.need(job.seconds) for job in batch)
+        if self._settings.memory is not None and needed > self._settings.memory:
+            raise OutOfMemory(f"{needed} bytes asked of {self._settings.memory}")
+        self._peak = max(self._peak, needed)
+        time.sleep(self._settings.seconds_per_batch)
+        ended = time.monotonic()
+        self._spans.append(Span("infer", began, ended, len(batch)))
+        return [_output(job, ended - began) for job in batch]
+
+    def _misbehave(self, batch: list[Job]) -> None:
+        lengths = {len(job.samples) for job in batch}
+        if self._settings.dies_on in lengths:
+            os.kill(os.getpid(), self._settings.signal)
+        if self._settings.raises_on in lengths:
+            raise ArithmeticError("the fake engine was told to raise")
+
+
+def _output(job: Job, latency: float) -> Output:
+    text = f"{job.seconds:.2f} seconds of sound"
+    segments = (Segment(0.0, job.seconds, text, channel=job.channel),) if job.seconds else ()
+    stats = WindowStats(0.0, job.seconds, tokens=4, latency=latency)
+    return Output(job.id, 0, segments, stats, last=True, language=job.options.language or "en")

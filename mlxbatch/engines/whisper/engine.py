@@ -1,0 +1,276 @@
+"""Whisper over many recordings at once: windows of all files share the encoder's calls and the decoder's slots."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass
+
+import mlx.core as mx
+
+from mlxbatch import blas, device, kernels
+from mlxbatch.engines.base import Admit, EngineSpec, Jobs
+from mlxbatch.engines.whisper import network
+from mlxbatch.engines.whisper.features import log_mel
+from mlxbatch.engines.whisper.network import KeysValues
+from mlxbatch.engines.whisper.queue import WindowQueue
+from mlxbatch.engines.whisper.rules import Rules
+from mlxbatch.engines.whisper.slots import GrowingCache, Slots, Trial
+from mlxbatch.engines.whisper.tokens import Vocabulary
+from mlxbatch.engines.whisper.windows import (
+    FRAMES_PER_STAMP,
+    SAMPLE_RATE,
+    SECONDS_PER_STAMP,
+    WINDOW_STAMPS,
+    Piece,
+    Window,
+    compression_ratio,
+    is_silence,
+    needs_retry,
+    pieces,
+)
+from mlxbatch.models.check import check_whisper
+from mlxbatch.types import JobFailed, Output, Readings, Segment, Span, WindowStats
+
+MULTILINGUAL_VOCABULARY = 51_865  # English-only models have 51,864 tokens
+
+
+@dataclass
+class Seated:
+    """A window in a slot."""
+
+    window: Window
+    language: str
+    no_speech_prob: float
+    entered: float
+    attempts: int = 1
+
+
+class WhisperEngine:
+    """Continuous batching: a finished row leaves at once and the next encoded window takes its slot."""
+
+    sample_rate = SAMPLE_RATE
+
+    def __init__(self, spec: EngineSpec) -> None:
+        assert spec.model is not None
+        files = check_whisper(spec.model)
+        self._exit = ExitStack()
+        self._exit.enter_context(device.device_settings(device.DeviceSettings(**spec.device)))
+        self._dtype: mx.Dtype = getattr(mx, spec.dtype)
+        with device.device_errors():
+            self._network = network.load(list(files.weights), json.loads(files.config.read_text("utf-8")), self._dtype)
+        self._vocabulary = Vocabulary.read(files.tokenizer)
+        self._rules = Rules(self._vocabulary, files.dims.n_vocab)
+        self._dims = files.dims
+        self._spec = spec
+        self._streams = [mx.new_stream(mx.default_device()) for _ in range(max(1, spec.encode_streams))]
+        self._outputs: deque[Output | JobFailed] = deque()
+        self._spans: list[Span] = []
+
+    # ---- the seam
+
+    def run(self, jobs: Jobs, admit: Admit) -> Iterator[Output | JobFailed]:
+        dims = self._dims
+        max_tokens = dims.n_text_ctx // 2
+        self._slots = Slots(self._network.decoder, self._rules, self._spec.batch_size, max_tokens)
+        self._seated: dict[int, Seated] = {}
+        self._queue = WindowQueue(jobs, 2 * self._spec.batch_size, self._features, self._skip)
+        while True:
+            with device.device_errors():
+                self._queue.fill(wait=not self._seated)
+                self._refill(admit)
+                self._decode()
+            while self._outputs:
+                yield self._outputs.popleft()
+            if not self._seated and self._queue.exhausted:
+                return
+
+    def need(self, seconds: float) -> int:
+        """Samples, one window's features, its share of an encoder call, and its slot in the decoder."""
+        dims, size = self._dims, self._dtype.size
+        samples = math.ceil(seconds * SAMPLE_RATE) * 4
+        mel = 2 * dims.n_audio_ctx * dims.n_mels * 4
+        scores = 0 if kernels.on_gpu() else 3 * dims.n_audio_head * dims.n_audio_ctx**2 * size
+        hidden = 12 * dims.n_audio_ctx * dims.n_audio_state * size
+        cross = 2 * 2 * dims.n_text_layer * dims.n_audio_ctx * dims.n_text_state * size
+        cache = 2 * dims.n_text_layer * dims.n_text_ctx * dims.n_text_state * size
+        return samples + mel + scores + hidden + cross + cache + 8 * dims.n_vocab * 4
+
+    def weights(self) -> int:
+        return sum(array.nbytes for _, array in network.flat(self._network))
+
+    def readings(self) -> Readings:
+        spans, self._spans = tuple(self._spans), []
+        return device.readings(spans)
+
+    def close(self) -> None:
+        self._exit.close()
+
+    # ---- a window comes in
+
+    def _features(self, window: Window) -> mx.array:
+        return log_mel(window.samples, self._dims.n_mels, self._dtype)
+
+    def _skip(self, window: Window) -> Window | None:
+        return self._emit(window, [], window.language, WINDOW_STAMPS, 0, 0.0, 0)
+
+    def _refill(self, admit: Admit) -> None:
+        """Encode and seat waiting windows, once enough slots are free to be worth an encoder call."""
+        free = self._slots.free
+        room = min(len(free), max(0, admit(len(self._seated)) - len(self._seated)))
+        worth = min(self._spec.encode_rows * self._spec.encode_streams, self._spec.batch_size)
+        enough = min(room, len(self._queue)) >= worth or not self._seated or self._queue.draining
+        if not room or not len(self._queue) or not enough:
+            return
+        entered = time.monotonic()
+        windows, features = self._queue.take(room)
+        self._spans += self._queue.spans
+        self._queue.spans.clear()
+        cross = self._encode(features)
+        self._spans.append(Span("encode", entered, time.monotonic(), len(windows)))
+        self._seat(windows, cross, free, entered)
+
+    def _encode(self, features: mx.array) -> list[KeysValues]:
+        """Features [n, 3000, n_mels] -> the decoder's keys and values of the audio, [n, ...] for each layer.
+
+        Each call takes `encode_rows` windows, calls go round the streams. BLAS runs on one thread where streams run
+        at once, for two pools of threads on the same cores slow each other down.
+        """
+        rows, streams = self._spec.encode_rows, self._streams
+        parts: list[list[KeysValues]] = []
+        beside = len(streams) > 1 and len(features) > rows
+        with blas.threads(1) if beside else nullcontext():
+            for number, start in enumerate(range(0, len(features), rows)):
+                with mx.stream(streams[number % len(streams)]):
+                    encoded = self._network.encoder(features[start : start + rows])
+                    parts.append(self._network.decoder.cross(encoded))
+                mx.async_eval(parts[-1])
+            mx.eval(parts)
+        if len(parts) == 1:
+            return parts[0]
+        layers = zip(*parts, strict=True)
+        return [(mx.concatenate([k for k, _ in layer]), mx.concatenate([v for _, v in layer])) for layer in layers]
+
+    def _seat(self, windows: list[Window], cross: list[KeysValues], free: list[int], entered: float) -> None:
+        """Prefill each window's prompt, detect the language where it is not known, and put the windows into slots."""
+        vocabulary, decoder, n = self._vocabulary, self._network.decoder, len(windows)
+        cache = GrowingCache(self._dims.n_text_layer)
+        hidden = decoder(mx.full((n, 1), vocabulary.sot), mx.zeros((n, 1), mx.int32), cache, cross)
+        logits = decoder.logits(hidden[:, 0])
+        no_speech = mx.softmax(logits, axis=-1)[:, vocabulary.no_speech].tolist()
+        languages = self._languages(windows, logits)
+        prompts = [self._prompt(window, language) for window, language in zip(windows, languages, strict=True)]
+        rest = mx.array([prompt[1:] for prompt in prompts], mx.int32).reshape(n, -1)
+        if rest.size:
+            decoder(rest, mx.broadcast_to(mx.arange(1, len(prompts[0])), rest.shape), cache, cross)
+        for index, (window, row) in enumerate(zip(windows, free, strict=False)):
+            seated = Seated(window, languages[index], no_speech[index], entered)
+            self._seated[row] = seated
+            self._slots.join(row, self._trial(seated, prompts[index]), cross, cache, index)
+
+    def _languages(self, windows: list[Window], logits: mx.array) -> list[str]:
+        """Each window's language: as given, else the most probable of the language tokens after start-of-transcript."""
+        if not self._multilingual:
+            return ["en"] * len(windows)
+        codes = list(self._vocabulary.languages)
+        best = mx.argmax(logits[:, mx.array(list(self._vocabulary.languages.values()))], axis=-1).tolist()
+        return [window.language or codes[index] for window, index in zip(windows, best, strict=True)]
+
+    @property
+    def _multilingual(self) -> bool:
+        return self._dims.n_vocab >= MULTILINGUAL_VOCABULARY
+
+    def _prompt(self, window: Window, language: str) -> list[int]:
+        if not self._multilingual:
+            return [self._vocabulary.sot]
+        return self._vocabulary.prompt(language, window.job.options.task)
+
+    def _trial(self, seated: Seated, prompt: list[int]) -> Trial:
+        temperature = seated.window.job.options.temperatures[seated.attempts - 1]
+        seed = seated.window.seed(temperature) if temperature else 0
+        return Trial(prompt, seated.window.end_stamp, temperature, seed)
+
+    # ---- a window goes out
+
+    def _decode(self) -> None:
+        if not self._seated:
+            return
+        began = time.monotonic()
+        rows = len(self._seated)
+        for row in self._slots.step():
+            self._finish(row, self._seated[row])
+        self._note_decode(began, rows)
+
+    def _note_decode(self, began: float, rows: int) -> None:
+        """Steps in a row are one span: thousands of single steps would say no more."""
+        last = self._spans[-1] if self._spans else None
+        if last is not None and last.stage == "decode" and last.rows == rows:
+            self._spans.pop()
+            began = last.begin
+        self._spans.append(Span("decode", began, time.monotonic(), rows))
+
+    def _finish(self, row: int, seated: Seated) -> None:
+        trial, window = self._slots.trials[row], seated.window
+        assert trial is not None
+        if math.isnan(trial.logprob):
+            self._leave(row)
+            self._outputs.append(JobFailed(window.job.id, f"the model gave NaN for the window at {window.start:.1f} s"))
+            return
+        options = window.job.options
+        ratio = compression_ratio(self._vocabulary.text(trial.tokens))
+        silence = is_silence(seated.no_speech_prob, trial.avg_logprob, options)
+        retry = not silence and needs_retry(ratio, trial.avg_logprob, options)
+        if retry and seated.attempts < len(options.temperatures):
+            seated.attempts += 1
+            self._slots.restart(row, self._trial(seated, trial.prompt))
+            return
+        self._leave(row)
+        begin = self._vocabulary.timestamp_begin
+        found, advance = ([], WINDOW_STAMPS) if silence else pieces(trial.tokens, begin, window.end_stamp)
+        segments = [self._segment(piece, seated, trial, ratio) for piece in found]
+        latency = time.monotonic() - seated.entered
+        language = window.language if silence else seated.language
+        following = self._emit(window, segments, language, advance, len(trial.tokens), latency, seated.attempts)
+        self._queue.push(following)
+
+    def _leave(self, row: int) -> None:
+        self._slots.leave(row)
+        del self._seated[row]
+
+    def _segment(self, piece: Piece, seated: Seated, trial: Trial, ratio: float) -> Segment:
+        window = seated.window
+        times = (window.start + stamp * SECONDS_PER_STAMP for stamp in (piece.start, piece.end))
+        start, end = (round(min(t, window.job.seconds), 3) for t in times)
+        return Segment(
+            start=start,
+            end=end,
+            text=self._vocabulary.text(piece.tokens).strip(),
+            channel=window.job.channel,
+            avg_logprob=trial.avg_logprob,
+            no_speech_prob=seated.no_speech_prob,
+            compression_ratio=ratio,
+            temperature=trial.temperature,
+        )
+
+    def _emit(
+        self,
+        window: Window,
+        segments: list[Segment],
+        language: str | None,
+        advance: int,
+        tokens: int,
+        latency: float,
+        attempts: int,
+    ) -> Window | None:
+        """Put out a finished window; returns the one that follows it."""
+        following = window.following(advance * FRAMES_PER_STAMP, language)
+        spoken = tuple(segment for segment in segments if segment.text and segment.end > segment.start)
+        stats = WindowStats(window.start, window.seconds, tokens, latency, attempts)
+        self._outputs.append(
+            Output(window.job.id, window.index, spoken, stats, last=following is None, language=language)
+        )
+        return following

@@ -1,0 +1,169 @@
+"""The Whisper network (Radford et al. 2022), with the parameter names of mlx-audio's, so that its weights load as is.
+
+Differs in what batching needs: keys and values of the audio are made once per window, the decoder's own go into a cache
+that the caller owns, and positions are per row.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any, Protocol
+
+import mlx.core as mx
+import mlx.nn as nn
+from mlx.utils import tree_flatten
+
+from mlxbatch import kernels
+from mlxbatch.engines.whisper import layout
+
+KeysValues = tuple[mx.array, mx.array]
+"""Keys and values, each [n, heads, t, d]."""
+
+
+class SelfCache(Protocol):
+    """Where the decoder's keys and values go, layer by layer."""
+
+    def append(self, layer: int, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array, mx.array | None]:
+        """Add [n, heads, t, d]; returns all keys, all values and the boolean mask of those each query may see."""
+        ...
+
+
+class Attention(nn.Module):
+    def __init__(self, n_state: int, n_head: int) -> None:
+        super().__init__()
+        self.n_head = n_head
+        self.query = nn.Linear(n_state, n_state)
+        self.key = nn.Linear(n_state, n_state, bias=False)
+        self.value = nn.Linear(n_state, n_state)
+        self.out = nn.Linear(n_state, n_state)
+
+    def heads(self, x: mx.array) -> mx.array:
+        n, t, _ = x.shape
+        return x.reshape(n, t, self.n_head, -1).transpose(0, 2, 1, 3)
+
+    def keys_values(self, x: mx.array) -> KeysValues:
+        return self.heads(self.key(x)), self.heads(self.value(x))
+
+    def attend(self, x: mx.array, keys: mx.array, values: mx.array, mask: mx.array | None = None) -> mx.array:
+        q = self.heads(self.query(x))
+        y = kernels.attention(q, keys, values, scale=1.0 / math.sqrt(q.shape[-1]), mask=mask)
+        return self.out(y.transpose(0, 2, 1, 3).reshape(x.shape))
+
+
+class Block(nn.Module):
+    def __init__(self, n_state: int, n_head: int, cross_attention: bool = False) -> None:
+        super().__init__()
+        self.attn = Attention(n_state, n_head)
+        self.attn_ln = nn.LayerNorm(n_state)
+        if cross_attention:
+            self.cross_attn = Attention(n_state, n_head)
+            self.cross_attn_ln = nn.LayerNorm(n_state)
+        self.mlp1 = nn.Linear(n_state, n_state * 4)
+        self.mlp2 = nn.Linear(n_state * 4, n_state)
+        self.mlp_ln = nn.LayerNorm(n_state)
+
+    def encode(self, x: mx.array) -> mx.array:
+        y = self.attn_ln(x)
+        x = x + self.attn.attend(y, *self.attn.keys_values(y))
+        return x + self._mlp(x)
+
+    def decode(self, x: mx.array, layer: int, cache: SelfCache, cross: KeysValues) -> mx.array:
+        y = self.attn_ln(x)
+        x = x + self.attn.attend(y, *cache.append(layer, *self.attn.keys_values(y)))
+        x = x + self.cross_attn.attend(self.cross_attn_ln(x), *cross)
+        return x + self._mlp(x)
+
+    def _mlp(self, x: mx.array) -> mx.array:
+        return self.mlp2(kernels.gelu(self.mlp1(self.mlp_ln(x))))
+
+
+class Encoder(nn.Module):
+    def __init__(self, dims: layout.Dims) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv1d(dims.n_mels, dims.n_audio_state, kernel_size=3, padding=1)
+        self.conv2 = nn.Conv1d(dims.n_audio_state, dims.n_audio_state, kernel_size=3, stride=2, padding=1)
+        self.blocks = [Block(dims.n_audio_state, dims.n_audio_head) for _ in range(dims.n_audio_layer)]
+        self.ln_post = nn.LayerNorm(dims.n_audio_state)
+        self._positions = sinusoids(dims.n_audio_ctx, dims.n_audio_state)
+
+    def __call__(self, mel: mx.array) -> mx.array:
+        """Log-mel [n, frames, n_mels] -> features [n, frames / 2, n_state]."""
+        x = kernels.gelu(self.conv1(mel))
+        x = kernels.gelu(self.conv2(x))
+        x = x + self._positions[: x.shape[1]].astype(x.dtype)
+        for block in self.blocks:
+            x = block.encode(x)
+        return self.ln_post(x)
+
+
+class Decoder(nn.Module):
+    def __init__(self, dims: layout.Dims) -> None:
+        super().__init__()
+        self.token_embedding = nn.Embedding(dims.n_vocab, dims.n_text_state)
+        self.positional_embedding = mx.zeros((dims.n_text_ctx, dims.n_text_state))
+        self.blocks = [Block(dims.n_text_state, dims.n_text_head, True) for _ in range(dims.n_text_layer)]
+        self.ln = nn.LayerNorm(dims.n_text_state)
+
+    def cross(self, features: mx.array) -> list[KeysValues]:
+        """The audio's keys and values for each layer, made once per window."""
+        return [block.cross_attn.keys_values(features) for block in self.blocks]
+
+    def __call__(self, tokens: mx.array, positions: mx.array, cache: SelfCache, cross: list[KeysValues]) -> mx.array:
+        """Tokens [n, t] at positions [n, t] -> hidden states [n, t, n_state]."""
+        x = self.token_embedding(tokens) + self.positional_embedding[positions]
+        for layer, block in enumerate(self.blocks):
+            x = block.decode(x, layer, cache, cross[layer])
+        return self.ln(x)
+
+    def logits(self, hidden: mx.array) -> mx.array:
+        """Hidden states [..., n_state] -> float32 logits [..., n_vocab]."""
+        return self.token_embedding.as_linear(hidden).astype(mx.float32)
+
+
+class Network(nn.Module):
+    def __init__(self, dims: layout.Dims) -> None:
+        super().__init__()
+        self.dims = dims
+        self.encoder = Encoder(dims)
+        self.decoder = Decoder(dims)
+
+
+def sinusoids(length: int, channels: int) -> mx.array:
+    """Fixed positions of the encoder, [length, channels]; Vaswani et al. 2017, sines first, then cosines."""
+    step = math.log(10_000) / (channels // 2 - 1)
+    angle = mx.arange(length)[:, None] * mx.exp(-step * mx.arange(channels // 2))[None, :]
+    return mx.concatenate([mx.sin(angle), mx.cos(angle)], axis=1)
+
+
+def load(weight_files: list[Path], config: dict[str, Any], dtype: mx.Dtype) -> Network:
+    """The network with its weights in `dtype`, evaluated on the thread that calls. Every weight must be there."""
+    tensors = {name: tensor for file in weight_files for name, tensor in mx.load(str(file)).items()}
+    weights = _named(tensors)
+    network = Network(layout.Dims.from_config(config))
+    if quantization := config.get("quantization"):
+        bits = {key: quantization[key] for key in ("group_size", "bits")}
+        nn.quantize(network, **bits, class_predicate=lambda path, _: f"{path}.scales" in weights)
+    network.load_weights(list(weights.items()), strict=True)
+    network.set_dtype(dtype)
+    network.eval()
+    mx.eval(network.parameters())
+    return network
+
+
+def _named(tensors: dict[str, mx.array]) -> dict[str, mx.array]:
+    """Hugging Face's names and convolution order as MLX's; a checkpoint in MLX's own layout comes back as it is."""
+    hugging_face = layout.is_hugging_face(tensors)
+    weights = {}
+    for name, tensor in tensors.items():
+        canonical = layout.canonical_name(name) if hugging_face else name
+        if canonical is None or canonical == "encoder._positional_embedding":
+            continue  # the encoder's positions are computed
+        swap = hugging_face and canonical in layout.CONV_WEIGHTS
+        weights[canonical] = tensor.swapaxes(1, 2) if swap else tensor
+    return weights
+
+
+def flat(network: Network) -> list[tuple[str, mx.array]]:
+    """Names and arrays of all weights."""
+    return list(tree_flatten(network.parameters()))

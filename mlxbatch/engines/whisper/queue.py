@@ -1,0 +1,71 @@
+"""Windows that wait for a slot, their features under way: look-ahead over the jobs, in plan order."""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections.abc import Callable
+
+import mlx.core as mx
+
+from mlxbatch.engines.base import Jobs
+from mlxbatch.engines.whisper.windows import Window
+from mlxbatch.types import Span
+
+Skip = Callable[[Window], Window | None]
+"""Done with a window that needs no inference; gives the one after it."""
+
+
+class WindowQueue:
+    """Pulls jobs when windows run short and starts each window's log-mel on the features' CPU stream at once."""
+
+    def __init__(self, jobs: Jobs, look_ahead: int, features: Callable[[Window], mx.array], skip: Skip) -> None:
+        self._jobs, self._look_ahead, self._features, self._skip = jobs, look_ahead, features, skip
+        self._stream = mx.new_stream(mx.Device(mx.cpu))
+        self._heap: list[tuple[tuple[int, int], Window, mx.array, float]] = []
+        self._more = True
+        self.spans: list[Span] = []
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether no window waits and no job will come."""
+        return not self._heap and not self._more
+
+    @property
+    def draining(self) -> bool:
+        """Whether no further job will come."""
+        return not self._more
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def fill(self, *, wait: bool) -> None:
+        """Take jobs until the look-ahead is full; blocks for the next one only where `wait` and nothing is queued."""
+        while self._more and len(self._heap) < self._look_ahead and (self._jobs.ready() or (wait and not self._heap)):
+            try:
+                job = next(self._jobs)
+            except StopIteration:
+                self._more = False
+                return
+            self.push(Window(job, language=job.options.language))
+
+    def push(self, window: Window | None) -> None:
+        """Queue a window and start its features; digital silence is skipped, up to the first window with sound."""
+        while window is not None and window.silent():
+            window = self._skip(window)
+        if window is None:
+            return
+        began = time.monotonic()
+        with mx.stream(self._stream):
+            mel = self._features(window)
+        mx.async_eval(mel)
+        heapq.heappush(self._heap, (window.order, window, mel, began))
+
+    def take(self, count: int) -> tuple[list[Window], mx.array]:
+        """The next windows, at most `count`, and their features [n, 3000, n_mels]."""
+        taken = [heapq.heappop(self._heap) for _ in range(min(count, len(self._heap)))]
+        features = mx.stack([mel for _, _, mel, _ in taken])
+        mx.eval(features)
+        now = time.monotonic()
+        self.spans.extend(Span("features", began, now, 1) for _, _, _, began in taken)
+        return [window for _, window, _, _ in taken], features

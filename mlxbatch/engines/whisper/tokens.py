@@ -1,0 +1,102 @@
+"""Whisper's vocabulary: special ids looked up once, text out of token ids. No MLX."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tokenizers import Tokenizer
+
+from mlxbatch.languages import LANGUAGES
+
+SECONDS_PER_TIMESTAMP = 0.02
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Ids of the special tokens; all below `eot` is text, all from `timestamp_begin` on is time in steps of 20 ms."""
+
+    tokenizer: Tokenizer
+    eot: int
+    sot: int
+    transcribe: int
+    translate: int
+    no_speech: int
+    no_timestamps: int
+    timestamp_begin: int
+    languages: dict[str, int]
+    suppressed: tuple[int, ...]
+
+    @classmethod
+    def read(cls, path: Path) -> Vocabulary:
+        tokenizer = Tokenizer.from_file(str(path))
+        ids = {name: tokenizer.token_to_id(f"<|{name}|>") for name in ("nospeech", "nocaptions", *_SPECIAL, *LANGUAGES)}
+        no_speech = ids["nospeech"] if ids["nospeech"] is not None else ids["nocaptions"]
+        return cls(
+            tokenizer=tokenizer,
+            eot=ids["endoftext"],
+            sot=ids["startoftranscript"],
+            transcribe=ids["transcribe"],
+            translate=ids["translate"],
+            no_speech=no_speech,
+            no_timestamps=ids["notimestamps"],
+            timestamp_begin=ids["notimestamps"] + 1,
+            languages={code: ids[code] for code in LANGUAGES if ids[code] is not None},
+            suppressed=non_speech_tokens(tokenizer),
+        )
+
+    def prompt(self, language: str, task: str) -> list[int]:
+        """The tokens a window's decoding starts from."""
+        return [self.sot, self.languages[language], self.translate if task == "translate" else self.transcribe]
+
+    def text(self, ids: Sequence[int]) -> str:
+        """Text of the ids below `eot`; incomplete UTF-8 becomes U+FFFD."""
+        return self.tokenizer.decode([i for i in ids if i < self.eot], skip_special_tokens=False)
+
+
+_SPECIAL = ("endoftext", "startoftranscript", "transcribe", "translate", "notimestamps")
+
+
+def non_speech_tokens(tokenizer: Tokenizer) -> tuple[int, ...]:
+    """Ids of annotations that nobody says, such as "[", "♪♪" or "<<"; openai/whisper `non_speech_tokens`.
+
+    " -" and " '" go only at the start of a word: hyphens and apostrophes inside words stay.
+    """
+    symbols = [
+        *'"#()*+/:;<=>@[\\]^_`{|}~「」『』',
+        *[
+            "<<",
+            ">>",
+            "<<<",
+            ">>>",
+            "--",
+            "---",
+            "-(",
+            "-[",
+            "('",
+            '("',
+            "((",
+            "))",
+            "(((",
+            ")))",
+            "[[",
+            "]]",
+            "{{",
+            "}}",
+            "♪♪",
+            "♪♪♪",
+        ],
+    ]
+    music = "♩♪♫♬♭♮♯"
+    found = {_ids(tokenizer, lead)[0] for lead in (" -", " '")}
+    for symbol in [*symbols, *music]:
+        for ids in (_ids(tokenizer, symbol), _ids(tokenizer, f" {symbol}")):
+            # Several music signs share their first byte-pair token, which nothing else starts with.
+            if len(ids) == 1 or symbol in music:
+                found.add(ids[0])
+    return tuple(sorted(found))
+
+
+def _ids(tokenizer: Tokenizer, text: str) -> list[int]:
+    return list(tokenizer.encode(text, add_special_tokens=False).ids)

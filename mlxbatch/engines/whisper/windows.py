@@ -1,0 +1,126 @@
+"""Windows of a recording: where one starts, what its tokens say, where the next one starts. No MLX."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mlxbatch.types import Job, TranscribeOptions
+
+SAMPLE_RATE = 16_000
+FRAME_SAMPLES = 160  # a log-mel frame, 10 ms: the unit in which windows start
+WINDOW_FRAMES = 3000
+FRAMES_PER_STAMP = 2  # a timestamp token counts 20 ms
+WINDOW_STAMPS = WINDOW_FRAMES // FRAMES_PER_STAMP
+SECONDS_PER_STAMP = 0.02
+
+
+@dataclass(frozen=True, eq=False)
+class Window:
+    """At most 30 s of a job from frame `frame` on; `index` counts the job's windows."""
+
+    job: Job
+    frame: int = 0
+    index: int = 0
+    language: str | None = None
+    samples: NDArray[np.float32] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        start = self.frame * FRAME_SAMPLES
+        object.__setattr__(self, "samples", self.job.samples[start : start + WINDOW_FRAMES * FRAME_SAMPLES])
+
+    @property
+    def start(self) -> float:
+        return self.frame * FRAME_SAMPLES / SAMPLE_RATE
+
+    @property
+    def seconds(self) -> float:
+        return len(self.samples) / SAMPLE_RATE
+
+    @property
+    def end_stamp(self) -> int:
+        """The last timestamp that the audio allows, in steps of 20 ms."""
+        return math.ceil(len(self.samples) / (FRAME_SAMPLES * FRAMES_PER_STAMP))
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """Windows go in plan order: the earlier job first, so that the longest recordings never end a run."""
+        return self.job.id, self.index
+
+    def silent(self) -> bool:
+        """Digital silence, in which there is nothing to hear and much to imagine."""
+        return not np.any(self.samples)
+
+    def seed(self, temperature: float) -> int:
+        """Where this window's random keys start: a function of its content and the temperature alone."""
+        digest = hashlib.blake2b(self.samples.tobytes(), digest_size=6)
+        digest.update(f"{temperature:.3f}".encode())
+        return int.from_bytes(digest.digest(), "little")
+
+    def following(self, advance: int, language: str | None) -> Window | None:
+        """The window `advance` frames on; None when that is past the job's last sample."""
+        frame = self.frame + advance
+        if frame * FRAME_SAMPLES >= len(self.job.samples):
+            return None
+        return Window(self.job, frame, self.index + 1, language)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Text tokens between two times, in steps of 20 ms from the window's start."""
+
+    start: int
+    end: int
+    tokens: list[int]
+
+
+def pieces(tokens: Sequence[int], timestamp_begin: int, end_stamp: int) -> tuple[list[Piece], int]:
+    """What a window's tokens say, and by how many steps of 20 ms to go on from its start.
+
+    openai/whisper `transcribe`: segments end at pairs of timestamps. A text that breaks off after a pair is left for
+    the next window, which starts at that pair; with a single timestamp at the end, or none, the whole window is done.
+    """
+    stamped = [token >= timestamp_begin for token in tokens]
+    cuts = [i + 1 for i, (a, b) in enumerate(pairwise(stamped)) if a and b]
+    if not cuts:
+        return [_whole(tokens, stamped, timestamp_begin, end_stamp)] if tokens else [], WINDOW_STAMPS
+    complete = stamped[-2:] == [False, True]
+    if complete:
+        cuts.append(len(tokens))
+    found = [_between(tokens[a:b], timestamp_begin) for a, b in pairwise([0, *cuts])]
+    return found, WINDOW_STAMPS if complete else max(1, found[-1].end)
+
+
+def _whole(tokens: Sequence[int], stamped: list[bool], timestamp_begin: int, end_stamp: int) -> Piece:
+    stamps = [token - timestamp_begin for token, is_stamp in zip(tokens, stamped, strict=True) if is_stamp]
+    start = stamps[0] if stamped[0] else 0
+    end = stamps[-1] if stamps and stamps[-1] > start else end_stamp
+    return Piece(start, end, [token for token in tokens if token < timestamp_begin])
+
+
+def _between(tokens: Sequence[int], timestamp_begin: int) -> Piece:
+    text = [token for token in tokens if token < timestamp_begin]
+    return Piece(tokens[0] - timestamp_begin, tokens[-1] - timestamp_begin, text)
+
+
+def compression_ratio(text: str) -> float:
+    """Bytes of the text over its zlib size: loops compress well (Radford et al. 2022, section 4.5)."""
+    data = text.encode("utf-8")
+    return len(data) / len(zlib.compress(data))
+
+
+def is_silence(no_speech_prob: float, avg_logprob: float, options: TranscribeOptions) -> bool:
+    """No speech, as the paper judges it: the model says so, and is unsure of what it wrote instead."""
+    return no_speech_prob > options.no_speech_threshold and avg_logprob < options.logprob_threshold
+
+
+def needs_retry(ratio: float, avg_logprob: float, options: TranscribeOptions) -> bool:
+    """Whether the text loops or is too unlikely, and the next temperature should be tried."""
+    return ratio > options.compression_ratio_threshold or avg_logprob < options.logprob_threshold

@@ -1,0 +1,145 @@
+"""What a run took, in the field's figures. Pure: results and readings in, numbers out.
+
+RTFx is audio seconds per wall second: 10 means an hour of audio in six minutes.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from mlxbatch.errors import show
+from mlxbatch.types import Done, Failed, Readings, Result, Skipped, Span
+
+
+def percentile(values: Sequence[float], share: float) -> float | None:
+    """The `share` (0 to 100) percentile by linear interpolation between ranks, numpy's "linear"; None of nothing."""
+    if not values:
+        return None
+    ordered = sorted(values)
+    rank = (len(ordered) - 1) * share / 100
+    low = math.floor(rank)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (rank - low)
+
+
+def percentiles(values: Iterable[float]) -> dict[str, float | None]:
+    """{"p50": ..., "p95": ..., "p99": ...}, by linear interpolation."""
+    ordered = sorted(values)
+    return {f"p{share}": percentile(ordered, share) for share in (50, 95, 99)}
+
+
+def rtfx(audio_seconds: float, wall_seconds: float) -> float | None:
+    """Audio seconds per wall second; None where no time has passed."""
+    return audio_seconds / wall_seconds if wall_seconds > 0 else None
+
+
+def busy_seconds(spans: Iterable[Span]) -> float:
+    """Seconds in which at least one span was at work; side by side counts once."""
+    busy, end = 0.0, -math.inf
+    for span in sorted(spans, key=lambda span: span.begin):
+        busy += max(0.0, span.end - max(span.begin, end))
+        end = max(end, span.end)
+    return busy
+
+
+def wait_fraction(spans: Sequence[Span]) -> float | None:
+    """The share of the time from the first span's begin to the last one's end in which none was at work: 0 to 1.
+
+    Of the device's spans it is the share that the device waited for input. None where no time has passed.
+    """
+    if not spans:
+        return None
+    window = max(span.end for span in spans) - min(span.begin for span in spans)
+    return max(0.0, 1.0 - busy_seconds(spans) / window) if window > 0 else None
+
+
+@dataclass(slots=True)
+class RunStats:
+    """A run's counters, fed as it goes; the clock starts when it is made and stands still after `stop`.
+
+    `clock` gives seconds, as time.monotonic does, on which the spans of the readings are too.
+    """
+
+    clock: Callable[[], float] = time.monotonic
+    done: int = 0
+    skipped: int = 0
+    failed: int = 0
+    audio_seconds: float = 0.0
+    tokens: int = 0
+    warnings: int = 0
+    peak_bytes: int = 0
+    peak_rss: int = 0
+    latencies: list[float] = field(default_factory=list)
+    spans: list[Span] = field(default_factory=list)
+    failures: list[Failed] = field(default_factory=list)
+    reasons: Counter[str] = field(default_factory=Counter)
+    _begin: float = field(init=False)
+    _end: float | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        self._begin = self.clock()
+
+    def add(self, result: Result) -> None:
+        """Count one item's outcome; the seconds of a Done are its recording's."""
+        match result:
+            case Done():
+                self.done += 1
+                self.audio_seconds += result.seconds
+                self.warnings += len(result.warnings)
+                self.latencies += [window.latency for window in result.windows]
+                self.tokens += sum(window.tokens for window in result.windows)
+            case Failed():
+                self.failed += 1
+                self.failures.append(result)
+            case Skipped():
+                self.skipped += 1
+                self.reasons[result.why] += 1
+
+    def read(self, readings: Readings) -> None:
+        """Take the readings that came with a reply of the device's host."""
+        self.peak_bytes = max(self.peak_bytes, readings.peak)
+        self.peak_rss = max(self.peak_rss, readings.rss)
+        self.spans += readings.spans
+
+    def stop(self) -> None:
+        """Stop the clock: what comes after, such as printing the table, is not the run's time."""
+        self._end = self.clock()
+
+    @property
+    def wall_seconds(self) -> float:
+        return (self.clock() if self._end is None else self._end) - self._begin
+
+    def stage_seconds(self) -> dict[str, float]:
+        """Busy seconds of each stage; stages overlap, so they need not add up to the wall time."""
+        stages = dict.fromkeys(span.stage for span in self.spans)
+        return {stage: busy_seconds(span for span in self.spans if span.stage == stage) for stage in stages}
+
+    def summary(self) -> dict[str, Any]:
+        """Everything, as what json.dumps takes: counts, seconds, bytes; None where there is nothing to measure."""
+        return {
+            "done": self.done,
+            "skipped": self.skipped,
+            "failed": self.failed,
+            "warnings": self.warnings,
+            "audio_seconds": self.audio_seconds,
+            "wall_seconds": self.wall_seconds,
+            "rtfx": rtfx(self.audio_seconds, self.wall_seconds),
+            "windows": len(self.latencies),
+            "tokens": self.tokens,
+            "window_latency_seconds": percentiles(self.latencies),
+            "peak_bytes": self.peak_bytes,
+            "peak_rss_bytes": self.peak_rss,
+            "wait_fraction": wait_fraction(self.spans),
+            "stage_seconds": self.stage_seconds(),
+            "skip_reasons": dict(self.reasons.most_common()),
+            "failures": [_failure(failed) for failed in self.failures],
+        }
+
+
+def _failure(failed: Failed) -> dict[str, str]:
+    return {"path": show(failed.item.source), "stage": failed.stage, "error": failed.error}

@@ -1,0 +1,60 @@
+"""Word error rate as the Whisper paper measures it. Needs the extra `quality` (jiwer, whisper-normalizer)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from mlxbatch.errors import SetupError
+from mlxbatch.languages import language_code
+
+# Written without spaces between words, so that words cannot be counted: Radford et al. 2022, appendix C, puts a space
+# between all letters, which makes the rate one of characters.
+_NO_SPACES = frozenset({"zh", "ja", "th", "lo", "my", "yue"})
+
+
+def wer(references: Sequence[str], hypotheses: Sequence[str], language: str = "en") -> float:
+    """The corpus word error rate on normalized text: all edits (S + D + I) over all reference words; may be over 1.
+
+    Normalized as in Radford et al. 2022, "Robust Speech Recognition via Large-Scale Weak Supervision", appendix C:
+    case, punctuation, fillers, contractions, spelling and number words in English; case, punctuation and diacritics
+    elsewhere. References and hypotheses pair up by position. No reference words at all: 0.0 without insertions, else
+    infinity.
+
+    ValueError: not the same number of texts. SetupError: the extra is not installed. UsageError: unknown language.
+    """
+    if len(references) != len(hypotheses):
+        raise ValueError(f"{len(references)} references, but {len(hypotheses)} hypotheses")
+    normalize = normalizer(language)
+    if not references:
+        return 0.0
+    try:
+        import jiwer
+    except ImportError as error:
+        raise _missing(error) from error
+    found = jiwer.process_words([normalize(text) for text in references], [normalize(text) for text in hypotheses])
+    edits = found.substitutions + found.deletions + found.insertions
+    words = found.hits + found.substitutions + found.deletions
+    if words == 0:
+        return float("inf") if edits else 0.0
+    return edits / words
+
+
+def normalizer(language: str) -> Callable[[str], str]:
+    """Text -> normalized text for one language (a Whisper code or English name), with no space at either end."""
+    code = language_code(language)
+    try:
+        if code == "en":
+            from whisper_normalizer.english import EnglishTextNormalizer
+
+            normalize = EnglishTextNormalizer()
+        else:
+            from whisper_normalizer.basic import BasicTextNormalizer
+
+            normalize = BasicTextNormalizer(split_letters=code in _NO_SPACES)
+    except ImportError as error:
+        raise _missing(error) from error
+    return lambda text: str(normalize(text)).strip()
+
+
+def _missing(error: ImportError) -> SetupError:
+    return SetupError(f"measuring quality needs {error.name}: pip install 'mlxbatch[quality]'")

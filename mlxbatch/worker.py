@@ -1,0 +1,197 @@
+"""The worker's side of EngineHost: owns the engine on one thread, in this process or a child's."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
+from multiprocessing.shared_memory import SharedMemory
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mlxbatch.engines import registry
+from mlxbatch.engines.base import Engine, EngineSpec, Jobs
+from mlxbatch.errors import MlxBatchError
+from mlxbatch.types import Job, JobFailed, Output, Readings
+
+# Samples of one piece of a recording on its way to a child: 4 MiB, so that it fits the 64 MB of shared memory that a
+# container has by default, however long the recording.
+SLAB_SAMPLES = 1 << 20
+EMPTY: NDArray[np.float32] = np.zeros(0, np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class AskNeeds:
+    seconds: list[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Run jobs with at most `rows` live. `jobs` is None on the way to a child, which gets them one by one."""
+
+    rows: int
+    jobs: Jobs | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class JobHeader:
+    """A job without its samples, and how many follow in pieces."""
+
+    job: Job
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """`count` samples lie in the slab; the child answers when it has copied them."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class NoMoreJobs:
+    pass
+
+
+Command = AskNeeds | Run | Stop
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    weights: int
+    sample_rate: int
+    readings: Readings
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    sizes: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    output: Output | JobFailed
+    readings: Readings
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnded:
+    readings: Readings
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """What the engine raised: one of ours as it is, anything else as text."""
+
+    error: MlxBatchError | None
+    cause: str
+    trace: str
+
+
+Reply = Loaded | Needs | Event | RunEnded | Raised
+
+
+def work(spec: EngineSpec, receive: Callable[[], Command], send: Callable[[Reply], None]) -> None:
+    """Build the engine and serve commands until Stop, or until it raises, which is the last reply."""
+    try:
+        engine = registry.build(spec)
+        try:
+            send(Loaded(engine.weights(), engine.sample_rate, engine.readings()))
+            _serve(engine, receive, send)
+        finally:
+            engine.close()
+    except Exception as error:
+        ours = error if isinstance(error, MlxBatchError) else None
+        cause = str(error) if ours else f"{type(error).__name__}: {error}"
+        send(Raised(ours, cause, traceback.format_exc()))
+
+
+def _serve(engine: Engine, receive: Callable[[], Command], send: Callable[[Reply], None]) -> None:
+    while True:
+        command = receive()
+        match command:
+            case AskNeeds(seconds):
+                send(Needs([engine.need(length) for length in seconds]))
+            case Run(rows, jobs):
+                assert jobs is not None
+                for output in engine.run(jobs, lambda live, rows=rows: rows):  # type: ignore[misc]
+                    send(Event(output, engine.readings()))
+                send(RunEnded(engine.readings()))
+            case Stop():
+                return
+
+
+class ArrivingJobs:
+    """The child's jobs (Jobs), as they come through the pipe."""
+
+    def __init__(self) -> None:
+        self._queue: queue.Queue[Job | None] = queue.Queue()
+        self._ended = False
+
+    def put(self, job: Job | None) -> None:
+        """None says that no job follows."""
+        self._queue.put(job)
+
+    def __iter__(self) -> Iterator[Job]:
+        return self
+
+    def __next__(self) -> Job:
+        job = None if self._ended else self._queue.get()
+        if job is None:
+            self._ended = True
+            raise StopIteration
+        return job
+
+    def ready(self) -> bool:
+        return self._ended or not self._queue.empty()
+
+
+def child(spec: EngineSpec, commands: Connection, replies: Connection, slab: str) -> None:
+    """What a child process runs: a thread takes what the parent sends, this one keeps the engine."""
+    # Ctrl-C reaches the whole process group; the parent decides what becomes of the child.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    arrived: queue.Queue[Command] = queue.Queue()
+    threading.Thread(target=_take, args=(commands, arrived, SharedMemory(slab)), name="take", daemon=True).start()
+    work(spec, arrived.get, replies.send)
+
+
+def _take(commands: Connection, arrived: queue.Queue[Command], slab: SharedMemory) -> None:
+    jobs = ArrivingJobs()
+    try:
+        while True:
+            match commands.recv():
+                case Run(rows):
+                    jobs = ArrivingJobs()
+                    arrived.put(Run(rows, jobs))
+                case JobHeader(job, count):
+                    jobs.put(replace(job, samples=_samples(commands, slab, count)))
+                case NoMoreJobs():
+                    jobs.put(None)
+                case command:
+                    arrived.put(command)
+    except (EOFError, OSError):
+        # The parent is gone, killed perhaps: nobody is left to work for, whatever the engine is in the middle of.
+        os._exit(1)
+
+
+def _samples(commands: Connection, slab: SharedMemory, count: int) -> NDArray[np.float32]:
+    samples = np.empty(count, np.float32)
+    shared = np.ndarray(SLAB_SAMPLES, np.float32, slab.buf)
+    filled = 0
+    while filled < count:
+        piece: Piece = commands.recv()
+        samples[filled : filled + piece.count] = shared[: piece.count]
+        filled += piece.count
+        commands.send(None)
+    return samples

@@ -1,0 +1,97 @@
+"""The figures of a run."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlxbatch.metrics import RunStats, busy_seconds, percentile, percentiles, rtfx, wait_fraction
+from mlxbatch.types import Done, Failed, Item, Readings, Skipped, Span, WindowStats
+
+ITEM = Item("a", Path("in/a.wav"), Path("a"))
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=50), st.sampled_from([0, 50, 95, 99, 100]))
+def test_percentiles_are_those_of_numpy(values: list[float], share: int) -> None:
+    assert percentile(values, share) == pytest.approx(float(np.percentile(values, share)), rel=1e-9, abs=1e-9)
+
+
+def test_percentiles_of_known_values_and_of_nothing() -> None:
+    assert percentiles(range(101)) == {"p50": 50, "p95": 95, "p99": 99}
+    assert percentiles([2.0]) == {"p50": 2.0, "p95": 2.0, "p99": 2.0}
+    assert percentiles([]) == {"p50": None, "p95": None, "p99": None}
+
+
+def test_rtfx_is_audio_seconds_per_wall_second() -> None:
+    assert rtfx(3600, 360) == 10
+    assert rtfx(1, 0) is None
+
+
+def spans(*bounds: tuple[float, float]) -> list[Span]:
+    return [Span("encode", begin, end, 1) for begin, end in bounds]
+
+
+@pytest.mark.parametrize(
+    ("bounds", "busy", "waited"),
+    [
+        ([(0, 1), (1, 2)], 2, 0.0),
+        ([(0, 1), (3, 4)], 2, 0.5),
+        ([(0, 4), (1, 2), (3, 5)], 5, 0.0),
+        ([(3, 4), (0, 1), (0, 1)], 2, 0.5),
+    ],
+)
+def test_the_wait_is_what_no_span_covers(bounds: list[tuple[float, float]], busy: float, waited: float) -> None:
+    assert busy_seconds(spans(*bounds)) == busy
+    assert wait_fraction(spans(*bounds)) == waited
+
+
+def test_without_time_there_is_no_wait_to_measure() -> None:
+    assert wait_fraction([]) is None
+    assert wait_fraction(spans((1, 1))) is None
+
+
+def test_a_run_s_summary() -> None:
+    now = [100.0]
+    stats = RunStats(clock=lambda: now[0])
+    windows = (WindowStats(0.0, 30.0, 50, 2.0), WindowStats(30.0, 30.0, 70, 4.0, attempts=2))
+    stats.add(Done(ITEM, (Path("a.txt"),), 60.0, windows, ("truncated",)))
+    stats.add(Failed(ITEM, "decode", "no audio"))
+    stats.add(Skipped(ITEM, "done on 2026-11-30"))
+    stats.add(Skipped(ITEM, "done on 2026-11-30"))
+    stats.read(Readings(peak=500, rss=900, spans=(Span("encode", 0, 1, 4), Span("decode", 1, 3, 4))))
+    stats.read(Readings(peak=300, rss=950, spans=(Span("encode", 2, 3, 4), Span("encode", 5, 6, 4))))
+    now[0] = 106.0
+    stats.stop()
+    now[0] = 200.0
+    assert stats.summary() == {
+        "done": 1,
+        "skipped": 2,
+        "failed": 1,
+        "warnings": 1,
+        "audio_seconds": 60.0,
+        "wall_seconds": 6.0,
+        "rtfx": 10.0,
+        "windows": 2,
+        "tokens": 120,
+        "window_latency_seconds": {"p50": 3.0, "p95": pytest.approx(3.9), "p99": pytest.approx(3.98)},
+        "peak_bytes": 500,
+        "peak_rss_bytes": 950,
+        "wait_fraction": pytest.approx(2 / 6),
+        "stage_seconds": {"encode": 3.0, "decode": 2.0},
+        "skip_reasons": {"done on 2026-11-30": 2},
+        "failures": [{"path": "in/a.wav", "stage": "decode", "error": "no audio"}],
+    }
+
+
+def test_the_summary_of_nothing_and_of_odd_names_is_json() -> None:
+    stats = RunStats()
+    stats.add(Failed(Item("a", Path(os.fsdecode(b"\xff.wav")), Path("a")), "probe", "x"))
+    text = json.dumps(stats.summary())
+    assert json.loads(text)["failures"][0]["path"] == "\\xff.wav"
+    assert stats.summary()["wait_fraction"] is None
