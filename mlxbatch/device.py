@@ -11,6 +11,7 @@ from typing import Any, Literal
 import mlx.core as mx
 import psutil
 
+from mlxbatch import budget
 from mlxbatch.errors import DeviceLost, OutOfMemory, SetupError
 from mlxbatch.types import Readings, Span
 
@@ -24,24 +25,32 @@ _DEVICE_LOST = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class DeviceSettings:
-    """What a run sets on the device, in bytes; None leaves MLX's own value.
+    """What a run sets on the device, as a profile writes it: "12GB", or "75%" of `recommended_memory`.
 
-    MLX's default memory limit is 1.5 times the recommended working set, on many Macs more than all RAM: set it always.
+    Shares are made into bytes here, because only the process that has MLX can ask a GPU for its size. MLX's default
+    memory limit is 1.5 times the recommended working set, on many Macs more than all RAM: it is always set.
     """
 
     kind: Literal["cpu", "gpu"] = "cpu"
-    memory_limit: int | None = None
-    cache_limit: int | None = None
-    wired_limit: int | None = None
+    memory_limit: str = "75%"
+    cache_limit: str = "1GB"
+    wired_limit: str = "none"
+    blas: Literal["openblas", "bundled"] = "openblas"
+
+    def memory_bytes(self) -> int:
+        return budget.memory_limit(self.memory_limit, recommended_memory(self.kind))
 
 
 @contextmanager
-def device_settings(settings: DeviceSettings) -> Iterator[None]:
-    """Apply the settings; on the way out finish what runs, free the cache and put MLX's own values back."""
+def device_settings(settings: DeviceSettings, weights: int = 0) -> Iterator[None]:
+    """Apply the settings; on the way out finish what runs, free the cache and put MLX's own values back.
+
+    `weights` is the bytes that a wired limit of "auto" makes room for.
+    """
     device = _device(settings.kind)
     before_device = mx.default_device()
     mx.set_default_device(device)
-    undo = [(setter, setter(value)) for setter, value in _limits(settings) if value is not None]
+    undo = [(setter, setter(value)) for setter, value in _limits(settings, weights) if value is not None]
     try:
         yield
     finally:
@@ -60,10 +69,26 @@ def _device(kind: str) -> mx.Device:
     return mx.Device(mx.gpu)
 
 
-def _limits(settings: DeviceSettings) -> list[tuple[Any, int | None]]:
-    wired = mx.set_wired_limit if mx.metal.is_available() else None
-    limits = [(mx.set_memory_limit, settings.memory_limit), (mx.set_cache_limit, settings.cache_limit)]
-    return [*limits, (wired, settings.wired_limit)] if wired else limits
+def recommended_memory(kind: str) -> int:
+    """Bytes that shares are of: what a GPU advises to hold at most (all it has, where it advises nothing), else RAM."""
+    if kind == "gpu":
+        info = mx.device_info(mx.Device(mx.gpu))
+        for key in ("max_recommended_working_set_size", "total_memory", "memory_size"):
+            if key in info:
+                return int(info[key])
+    return budget.machine_memory()
+
+
+def _limits(settings: DeviceSettings, weights: int) -> list[tuple[Any, int | None]]:
+    total = recommended_memory(settings.kind)
+    cache = budget.memory_limit(settings.cache_limit, total)
+    limits: list[tuple[Any, int | None]] = [
+        (mx.set_memory_limit, settings.memory_bytes()),
+        (mx.set_cache_limit, cache),
+    ]
+    if mx.metal.is_available():
+        limits.append((mx.set_wired_limit, budget.wired_limit(settings.wired_limit, weights, total)))
+    return limits
 
 
 def readings(spans: tuple[Span, ...] = ()) -> Readings:

@@ -1,7 +1,7 @@
 """Attention, GELU and log-sum-exp, by the device: MLX's fused kernels on a GPU, exact rewrites on the CPU.
 
 On Linux CPU MLX's exp and erf are scalar (20 to 60 ns an element; `power` takes 7 to 11, a product 0.3), and they, not
-the matrix products, are most of a transformer's time. Base 2 makes softmax one `power`: softmax(x) = 2^(x log2 e) / sum.
+the matrix products, are most of a transformer's time. Base 2 makes softmax one `power`: 2^(x log2 e) / sum.
 """
 
 from __future__ import annotations

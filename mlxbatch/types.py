@@ -79,7 +79,7 @@ class TranscribeOptions:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One decoded recording, or one channel of it, for an engine; `id` is unique within a run and follows plan order."""
+    """One decoded recording, or one channel of it, for an engine; `id` is unique in a run and follows plan order."""
 
     id: int
     item_id: str

@@ -30,7 +30,8 @@ Admit = Callable[[int], int]
 class EngineSpec:
     """All that a worker needs to build an engine, small enough to send to a child process.
 
-    `device` holds the fields of `device.DeviceSettings`; it is plain data because the parent never imports MLX.
+    `device` holds the fields of `device.DeviceSettings`, as a profile writes them; it is plain data because the parent
+    never imports MLX.
     """
 
     engine: str
@@ -54,6 +55,10 @@ class Engine(Protocol):
 
     def weights(self) -> int:
         """Bytes that the loaded weights take."""
+        ...
+
+    def memory_limit(self) -> int:
+        """Bytes that may be held on the device, weights counted: what a run is planned with."""
         ...
 
     def run(self, jobs: Jobs, admit: Admit) -> Iterator[Output | JobFailed]:

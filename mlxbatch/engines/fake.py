@@ -24,6 +24,7 @@ class FakeSettings:
 
     seconds_per_batch: float = 0.0
     memory: int | None = None
+    memory_limit: int = 4 * 10**9
     padding: str = "fixed"
     load_seconds: float = 0.0
     raises_on: int | None = None
@@ -48,6 +49,9 @@ class FakeEngine:
 
     def weights(self) -> int:
         return 0
+
+    def memory_limit(self) -> int:
+        return self._settings.memory_limit
 
     def run(self, jobs: Jobs, admit: Admit) -> Iterator[Output | JobFailed]:
         padding = Padding(self._settings.padding)

@@ -8,7 +8,7 @@ from mlxbatch.engines.base import Engine, EngineSpec
 
 def build(spec: EngineSpec) -> Engine:
     """The Whisper engine. BLAS is settled first: the engine's own module imports MLX."""
-    if spec.device.get("kind", "cpu") == "cpu":
+    if spec.device.get("kind", "cpu") == "cpu" and spec.device.get("blas", "openblas") == "openblas":
         blas.preload()
     from mlxbatch.engines.whisper.engine import WhisperEngine
 

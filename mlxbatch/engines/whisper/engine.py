@@ -7,14 +7,15 @@ import math
 import time
 from collections import deque
 from collections.abc import Iterator
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 import mlx.core as mx
 
-from mlxbatch import blas, device, kernels
+from mlxbatch import device, kernels
 from mlxbatch.engines.base import Admit, EngineSpec, Jobs
 from mlxbatch.engines.whisper import network
+from mlxbatch.engines.whisper.encoding import EncoderStreams
 from mlxbatch.engines.whisper.features import log_mel
 from mlxbatch.engines.whisper.network import KeysValues
 from mlxbatch.engines.whisper.queue import WindowQueue
@@ -59,7 +60,10 @@ class WhisperEngine:
         assert spec.model is not None
         files = check_whisper(spec.model)
         self._exit = ExitStack()
-        self._exit.enter_context(device.device_settings(device.DeviceSettings(**spec.device)))
+        settings = device.DeviceSettings(**spec.device)
+        on_disk = sum(path.stat().st_size for path in files.weights)
+        self._exit.enter_context(device.device_settings(settings, weights=on_disk))
+        self._memory_limit = settings.memory_bytes()
         self._dtype: mx.Dtype = getattr(mx, spec.dtype)
         with device.device_errors():
             self._network = network.load(list(files.weights), json.loads(files.config.read_text("utf-8")), self._dtype)
@@ -67,7 +71,8 @@ class WhisperEngine:
         self._rules = Rules(self._vocabulary, files.dims.n_vocab)
         self._dims = files.dims
         self._spec = spec
-        self._streams = [mx.new_stream(mx.default_device()) for _ in range(max(1, spec.encode_streams))]
+        self._encoders = EncoderStreams(self._network.encoder, spec.encode_rows, spec.encode_streams)
+        self._exit.callback(self._encoders.close)
         self._outputs: deque[Output | JobFailed] = deque()
         self._spans: list[Span] = []
 
@@ -103,6 +108,9 @@ class WhisperEngine:
     def weights(self) -> int:
         return sum(array.nbytes for _, array in network.flat(self._network))
 
+    def memory_limit(self) -> int:
+        return self._memory_limit
+
     def readings(self) -> Readings:
         spans, self._spans = tuple(self._spans), []
         return device.readings(spans)
@@ -130,30 +138,9 @@ class WhisperEngine:
         windows, features = self._queue.take(room)
         self._spans += self._queue.spans
         self._queue.spans.clear()
-        cross = self._encode(features)
+        cross = self._network.decoder.cross(self._encoders.encode(features))
         self._spans.append(Span("encode", entered, time.monotonic(), len(windows)))
         self._seat(windows, cross, free, entered)
-
-    def _encode(self, features: mx.array) -> list[KeysValues]:
-        """Features [n, 3000, n_mels] -> the decoder's keys and values of the audio, [n, ...] for each layer.
-
-        Each call takes `encode_rows` windows, calls go round the streams. BLAS runs on one thread where streams run
-        at once, for two pools of threads on the same cores slow each other down.
-        """
-        rows, streams = self._spec.encode_rows, self._streams
-        parts: list[list[KeysValues]] = []
-        beside = len(streams) > 1 and len(features) > rows
-        with blas.threads(1) if beside else nullcontext():
-            for number, start in enumerate(range(0, len(features), rows)):
-                with mx.stream(streams[number % len(streams)]):
-                    encoded = self._network.encoder(features[start : start + rows])
-                    parts.append(self._network.decoder.cross(encoded))
-                mx.async_eval(parts[-1])
-            mx.eval(parts)
-        if len(parts) == 1:
-            return parts[0]
-        layers = zip(*parts, strict=True)
-        return [(mx.concatenate([k for k, _ in layer]), mx.concatenate([v for _, v in layer])) for layer in layers]
 
     def _seat(self, windows: list[Window], cross: list[KeysValues], free: list[int], entered: float) -> None:
         """Prefill each window's prompt, detect the language where it is not known, and put the windows into slots."""

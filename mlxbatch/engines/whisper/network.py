@@ -147,7 +147,7 @@ def load(weight_files: list[Path], config: dict[str, Any], dtype: mx.Dtype) -> N
     network.load_weights(list(weights.items()), strict=True)
     network.set_dtype(dtype)
     network.eval()
-    mx.eval(network.parameters())
+    mx.eval(network.parameters(), network.encoder._positions)
     return network
 
 

@@ -30,19 +30,19 @@ class Vocabulary:
 
     @classmethod
     def read(cls, path: Path) -> Vocabulary:
+        """The vocabulary of a tokenizer.json that `models.check` has found whole; KeyError names what it lacks."""
         tokenizer = Tokenizer.from_file(str(path))
-        ids = {name: tokenizer.token_to_id(f"<|{name}|>") for name in ("nospeech", "nocaptions", *_SPECIAL, *LANGUAGES)}
-        no_speech = ids["nospeech"] if ids["nospeech"] is not None else ids["nocaptions"]
+        ids = {token.content: i for i, token in tokenizer.get_added_tokens_decoder().items()}
         return cls(
             tokenizer=tokenizer,
-            eot=ids["endoftext"],
-            sot=ids["startoftranscript"],
-            transcribe=ids["transcribe"],
-            translate=ids["translate"],
-            no_speech=no_speech,
-            no_timestamps=ids["notimestamps"],
-            timestamp_begin=ids["notimestamps"] + 1,
-            languages={code: ids[code] for code in LANGUAGES if ids[code] is not None},
+            eot=ids["<|endoftext|>"],
+            sot=ids["<|startoftranscript|>"],
+            transcribe=ids["<|transcribe|>"],
+            translate=ids["<|translate|>"],
+            no_speech=ids[next(name for name in _NO_SPEECH if name in ids)],
+            no_timestamps=ids["<|notimestamps|>"],
+            timestamp_begin=ids["<|notimestamps|>"] + 1,
+            languages={code: ids[f"<|{code}|>"] for code in LANGUAGES if f"<|{code}|>" in ids},
             suppressed=non_speech_tokens(tokenizer),
         )
 
@@ -55,7 +55,9 @@ class Vocabulary:
         return self.tokenizer.decode([i for i in ids if i < self.eot], skip_special_tokens=False)
 
 
-_SPECIAL = ("endoftext", "startoftranscript", "transcribe", "translate", "notimestamps")
+# Large-v3's vocabulary says nospeech, those before it nocaptions.
+_NO_SPEECH = ("<|nospeech|>", "<|nocaptions|>")
+_RUNS = """<< >> <<< >>> -- --- -( -[ (' (" (( )) ((( ))) [[ ]] {{ }} ♪♪ ♪♪♪"""
 
 
 def non_speech_tokens(tokenizer: Tokenizer) -> tuple[int, ...]:
@@ -63,31 +65,7 @@ def non_speech_tokens(tokenizer: Tokenizer) -> tuple[int, ...]:
 
     " -" and " '" go only at the start of a word: hyphens and apostrophes inside words stay.
     """
-    symbols = [
-        *'"#()*+/:;<=>@[\\]^_`{|}~「」『』',
-        *[
-            "<<",
-            ">>",
-            "<<<",
-            ">>>",
-            "--",
-            "---",
-            "-(",
-            "-[",
-            "('",
-            '("',
-            "((",
-            "))",
-            "(((",
-            ")))",
-            "[[",
-            "]]",
-            "{{",
-            "}}",
-            "♪♪",
-            "♪♪♪",
-        ],
-    ]
+    symbols = [*'"#()*+/:;<=>@[\\]^_`{|}~「」『』', *_RUNS.split()]
     music = "♩♪♫♬♭♮♯"
     found = {_ids(tokenizer, lead)[0] for lead in (" -", " '")}
     for symbol in [*symbols, *music]:
