@@ -1,0 +1,60 @@
+# Everything runs in .venv; nothing else on the machine is changed, but for OpenBLAS on Debian as root (see openblas).
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# 8 recordings of the demo, and what is made of them.
+DEMO ?= examples/calls
+OUT ?= out
+
+.PHONY: help demo test check bench soak format openblas clean
+
+help:
+	@echo "make demo    install into .venv, fetch Whisper base, transcribe $(DEMO) into $(OUT)/"
+	@echo "make test    install what the tests need and run them (real weights, under 12 minutes)"
+	@echo "make check   lint, format and types"
+	@echo "make bench   speed and word error rate against mlx-audio, side by side (needs ../shared/data)"
+	@echo "make soak    the long proofs: kills, hours of audio"
+
+demo: $(VENV)/.core openblas
+	$(BIN)/mlxbatch transcribe $(DEMO) -o $(OUT) --format txt,srt,json
+	@for text in $(OUT)/*.txt; do printf '\n== %s\n' "$$text"; cat "$$text"; done
+
+test: $(VENV)/.dev openblas
+	$(BIN)/python -m pytest -m "not soak"
+
+check: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.dev openblas
+	$(BIN)/python benchmarks/transcribe.py
+	$(BIN)/python benchmarks/overlap.py
+
+soak: $(VENV)/.dev openblas
+	$(BIN)/python -m pytest -m soak -s
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# MLX's Linux wheel brings a slow reference BLAS; OpenBLAS is loaded before it where it is installed.
+openblas:
+	@sh tools/openblas.sh
+
+$(VENV)/.core: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Python 3.11 or later is needed: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 3; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || \
+	  { rm -rf $(VENV); echo "cannot make $(VENV): on Debian and Ubuntu, apt-get install python3-venv" >&2; exit 3; }
+	@echo "installing mlxbatch into $(VENV) (about 150 MB of packages the first time)"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.core
+	@echo "installing what tests and benchmarks need into $(VENV)"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) $(OUT) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
