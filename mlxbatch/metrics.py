@@ -67,6 +67,7 @@ class RunStats:
 
     clock: Callable[[], float] = time.monotonic
     done: int = 0
+    rendered: int = 0
     skipped: int = 0
     failed: int = 0
     audio_seconds: float = 0.0
@@ -85,11 +86,15 @@ class RunStats:
         self._begin = self.clock()
 
     def add(self, result: Result) -> None:
-        """Count one item's outcome; the seconds of a Done are its recording's."""
+        """Count one item's outcome; the seconds of a Done are its recording's.
+
+        A Done without windows was rendered from a stored result: it is done, but its audio was not worked on.
+        """
         match result:
             case Done():
                 self.done += 1
-                self.audio_seconds += result.seconds
+                self.rendered += not result.windows
+                self.audio_seconds += result.seconds if result.windows else 0.0
                 self.warnings += len(result.warnings)
                 self.latencies += [window.latency for window in result.windows]
                 self.tokens += sum(window.tokens for window in result.windows)
@@ -123,6 +128,7 @@ class RunStats:
         """Everything, as what json.dumps takes: counts, seconds, bytes; None where there is nothing to measure."""
         return {
             "done": self.done,
+            "rendered": self.rendered,
             "skipped": self.skipped,
             "failed": self.failed,
             "warnings": self.warnings,

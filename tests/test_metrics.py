@@ -61,6 +61,7 @@ def test_a_run_s_summary() -> None:
     stats = RunStats(clock=lambda: now[0])
     windows = (WindowStats(0.0, 30.0, 50, 2.0), WindowStats(30.0, 30.0, 70, 4.0, attempts=2))
     stats.add(Done(ITEM, (Path("a.txt"),), 60.0, windows, ("truncated",)))
+    stats.add(Done(ITEM, (Path("a.srt"),), 60.0))
     stats.add(Failed(ITEM, "decode", "no audio"))
     stats.add(Skipped(ITEM, "done on 2026-11-30"))
     stats.add(Skipped(ITEM, "done on 2026-11-30"))
@@ -70,7 +71,8 @@ def test_a_run_s_summary() -> None:
     stats.stop()
     now[0] = 200.0
     assert stats.summary() == {
-        "done": 1,
+        "done": 2,
+        "rendered": 1,
         "skipped": 2,
         "failed": 1,
         "warnings": 1,

@@ -1,0 +1,202 @@
+"""Options that mean the same in every command, and the checks of their values."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mlxbatch.errors import UsageError
+
+PANEL_WHAT = "What to work on"
+PANEL_HOW = "How to do it"
+PANEL_RUN = "The run"
+PANEL_SHOW = "What is shown"
+
+
+@dataclass(slots=True)
+class Shown:
+    """What is shown when something goes wrong: the object of typer's context, made anew for each command line."""
+
+    debug: bool = False
+
+
+def _debug(context: typer.Context, value: bool) -> bool:
+    shown = context.find_root().obj
+    if value and isinstance(shown, Shown):
+        shown.debug = True
+    return value
+
+
+Debug = Annotated[
+    bool,
+    typer.Option(
+        "--debug",
+        help="Show a traceback when something fails.",
+        callback=_debug,
+        is_eager=True,
+        rich_help_panel=PANEL_SHOW,
+    ),
+]
+Inputs = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="INPUTS",
+        help="Files and directories. A directory is searched to the bottom for audio and video files.",
+        show_default=False,
+    ),
+]
+FilesFrom = Annotated[
+    Path | None,
+    typer.Option(
+        "--files-from",
+        metavar="FILE",
+        help="Take inputs from a list, one path a line or separated by NUL bytes; - is standard input.",
+        rich_help_panel=PANEL_WHAT,
+        show_default=False,
+    ),
+]
+Root = Annotated[
+    Path | None,
+    typer.Option(
+        "--root",
+        metavar="DIR",
+        help="Keep output paths relative to this directory, which holds all inputs.",
+        rich_help_panel=PANEL_WHAT,
+        show_default=False,
+    ),
+]
+Output = Annotated[
+    Path,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="DIR",
+        envvar="MLXBATCH_OUTPUT",
+        help="Where results go. Made if it is not there; its .mlxbatch folder remembers what is done.",
+        rich_help_panel=PANEL_WHAT,
+        show_default=False,
+    ),
+]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        metavar="NAME|DIR|ORG/NAME",
+        envvar="MLXBATCH_MODEL",
+        help="A name of `mlxbatch models list`, a model's directory, or a hub id. Default: the profile's.",
+        rich_help_panel=PANEL_HOW,
+        show_default=False,
+    ),
+]
+ProfileName = Annotated[
+    str | None,
+    typer.Option(
+        "--profile",
+        metavar="NAME|FILE",
+        envvar="MLXBATCH_PROFILE",
+        help="A hardware profile's name or TOML file. Default: this machine's.",
+        rich_help_panel=PANEL_HOW,
+        show_default=False,
+    ),
+]
+Language = Annotated[
+    str | None,
+    typer.Option(
+        "--language",
+        metavar="CODE|NAME",
+        envvar="MLXBATCH_LANGUAGE",
+        help="The language spoken, such as en or German. Default: detected in each recording.",
+        rich_help_panel=PANEL_HOW,
+        show_default=False,
+    ),
+]
+Formats = Annotated[
+    str,
+    typer.Option(
+        "--format",
+        metavar="LIST",
+        envvar="MLXBATCH_FORMAT",
+        help="Any of txt, srt, vtt and json, with commas between. A further format needs no second inference.",
+        rich_help_panel=PANEL_HOW,
+    ),
+]
+BatchSize = Annotated[
+    int | None,
+    typer.Option(
+        "--batch-size",
+        metavar="ROWS",
+        envvar="MLXBATCH_BATCH_SIZE",
+        help="Windows of audio that the model works on at once, 1 to 64. Default: the profile's.",
+        rich_help_panel=PANEL_HOW,
+        show_default=False,
+    ),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        "--workers",
+        metavar="THREADS",
+        envvar="MLXBATCH_WORKERS",
+        help="Threads that decode ahead; 0 does all in this process, in turn. Default: the profile's.",
+        rich_help_panel=PANEL_HOW,
+        show_default=False,
+    ),
+]
+Force = Annotated[
+    bool,
+    typer.Option("--force", help="Do everything again, done or not.", rich_help_panel=PANEL_RUN),
+]
+Offline = Annotated[
+    bool,
+    typer.Option(
+        "--offline",
+        envvar="MLXBATCH_OFFLINE",
+        help="Download nothing: the model has to be on this machine.",
+        rich_help_panel=PANEL_RUN,
+    ),
+]
+BreakLock = Annotated[
+    bool,
+    typer.Option(
+        "--break-lock",
+        help="Take over the lock of a run on another host that has ended without letting it go.",
+        rich_help_panel=PANEL_RUN,
+    ),
+]
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run",
+        help="List what would be done, and in which order; load no model, write nothing.",
+        rich_help_panel=PANEL_RUN,
+    ),
+]
+Quiet = Annotated[
+    bool,
+    typer.Option("--quiet", "-q", help="Only errors and failed files.", rich_help_panel=PANEL_SHOW),
+]
+Verbose = Annotated[
+    bool,
+    typer.Option("--verbose", "-v", help="A line for each finished file.", rich_help_panel=PANEL_SHOW),
+]
+Json = Annotated[
+    bool,
+    typer.Option("--json", help="JSON lines on standard output, for programs.", rich_help_panel=PANEL_SHOW),
+]
+
+
+def formats_of(text: str, known: list[str]) -> tuple[str, ...]:
+    """ "srt, txt" -> ("srt", "txt"), each once, in the order given; UsageError names the nearest known format."""
+    names = list(dict.fromkeys(name.strip().lower() for name in text.split(",") if name.strip()))
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise UsageError(f"unknown format {name!r}{hint} (there are: {', '.join(known)})")
+    if not names:
+        raise UsageError(f"--format names no format (there are: {', '.join(known)})")
+    return tuple(names)

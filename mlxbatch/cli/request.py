@@ -1,0 +1,157 @@
+"""What a run was asked for, and what follows from it: inputs, model, the engine's spec, the runner's settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mlxbatch import blas
+from mlxbatch.cli.words import count
+from mlxbatch.discover import Found, discover, read_list
+from mlxbatch.engines.base import EngineSpec
+from mlxbatch.engines.registry import VERSIONS
+from mlxbatch.errors import UsageError, show
+from mlxbatch.ledger import inference_key, rendering_key
+from mlxbatch.models import catalogue
+from mlxbatch.models.resolve import resolve
+from mlxbatch.profile import Loaded, parse_bytes
+from mlxbatch.profile_schema import Profile
+from mlxbatch.runner import RunSettings
+from mlxbatch.types import TranscribeOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """What is read, and where results go."""
+
+    inputs: tuple[Path, ...]
+    files_from: Path | None
+    root: Path | None
+    output: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """How a run is gone about, and what it shows: the same in every verb."""
+
+    force: bool = False
+    offline: bool = False
+    break_lock: bool = False
+    quiet: bool = False
+    verbose: bool = False
+    as_json: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the user asked for, checked. `settings` has the flags' and the environment's values in it."""
+
+    where: Where
+    flags: Flags
+    settings: Loaded
+    language: str | None
+    formats: tuple[str, ...]
+    command: str = ""
+
+    @property
+    def output(self) -> Path:
+        return self.where.output
+
+    @property
+    def profile(self) -> Profile:
+        return self.settings.profile
+
+    @property
+    def model(self) -> str:
+        """The model's name as it was given."""
+        return self.profile.transcribe.model
+
+    @property
+    def options(self) -> TranscribeOptions:
+        return TranscribeOptions(language=self.language)
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The engine that will work, and its model."""
+
+    engine: str
+    name: str
+    sha: str
+    path: Path | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+def choose(name: str, *, offline: bool, say: Callable[[str], None]) -> Chosen:
+    """Find the model and the engine that runs it, fetching it unless `offline`; SetupError where it is not whole."""
+    found = resolve(name, offline=offline, say=say)
+    known = catalogue.find(name)
+    return Chosen(known.engine if known else "whisper", name, found.sha, found.path)
+
+
+def engine_spec(profile: Profile, chosen: Chosen) -> EngineSpec:
+    """What a worker builds the engine from. Shares of memory go as text: only the worker can ask a GPU its size."""
+    device, settings = profile.device, profile.transcribe
+    return EngineSpec(
+        engine=chosen.engine,
+        model=chosen.path,
+        batch_size=settings.batch_size,
+        dtype=settings.dtype,
+        encode_rows=settings.encode_rows,
+        encode_streams=settings.encode_streams,
+        device={
+            "kind": device.kind,
+            "memory_limit": device.memory_limit,
+            "cache_limit": device.cache_limit,
+            "wired_limit": device.wired_limit,
+            "blas": device.blas,
+        },
+        extra=dict(chosen.extra),
+    )
+
+
+def run_settings(request: Request, chosen: Chosen) -> RunSettings:
+    profile = request.profile
+    key = inference_key(
+        model_sha=chosen.sha,
+        engine=chosen.engine,
+        engine_version=VERSIONS[chosen.engine],
+        options=request.options,
+        dtype=profile.transcribe.dtype,
+    )
+    return RunSettings(
+        output=request.output,
+        formats=request.formats,
+        inference_key=key,
+        rendering_key=rendering_key(request.formats),
+        options=request.options,
+        batch_size=profile.transcribe.batch_size,
+        workers=profile.pipeline.workers,
+        prefetch_bytes=parse_bytes(profile.pipeline.prefetch_bytes),
+        prefetch_items=profile.pipeline.prefetch_items,
+        force=request.flags.force,
+    )
+
+
+def find_inputs(request: Request) -> Found:
+    """All inputs as items; UsageError where none was named, or one is not there."""
+    where = request.where
+    if not where.inputs and where.files_from is None:
+        raise UsageError("no inputs: name files or directories, or give a list with --files-from")
+    listed = read_list(where.files_from) if where.files_from is not None else []
+    return discover(where.inputs, listed=listed, root=where.root, output=where.output)
+
+
+def nothing_found(request: Request, found: Found) -> str:
+    named = [*request.where.inputs, *([request.where.files_from] if request.where.files_from else [])]
+    ignored = f" ({count(found.ignored, 'other file')} passed over)" if found.ignored else ""
+    return f"nothing to transcribe: no audio files in {', '.join(show(path) for path in named)}{ignored}"
+
+
+def notes(request: Request) -> list[str]:
+    """What the user should know before the run: of the profile, of the machine."""
+    device = request.profile.device
+    lacks_blas = device.kind == "cpu" and device.blas == "openblas" and not blas.preload()
+    return [*request.settings.notes, *([blas.MISSING] if lacks_blas else [])]

@@ -1,0 +1,67 @@
+"""`mlxbatch transcribe`: what was asked for, checked, and done in order."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+
+import typer
+
+from mlxbatch.cli import options
+
+EPILOG = """
+Examples:
+
+mlxbatch transcribe talks/ -o text/
+
+mlxbatch transcribe calls/ -o out/ --format txt,srt,json --language en
+
+find /data -name '*.mp3' -print0 | mlxbatch transcribe --files-from - --root /data -o out/ --json
+
+Run the same command again and only new and changed files are done.
+
+Exit codes: 0 all done, 1 some files failed, 2 usage, 3 environment, 4 another run works on this output.
+"""
+
+
+def transcribe(
+    output: options.Output,
+    inputs: options.Inputs = None,
+    files_from: options.FilesFrom = None,
+    root: options.Root = None,
+    model: options.Model = None,
+    profile: options.ProfileName = None,
+    language: options.Language = None,
+    formats: options.Formats = "txt",
+    batch_size: options.BatchSize = None,
+    workers: options.Workers = None,
+    force: options.Force = False,
+    offline: options.Offline = False,
+    break_lock: options.BreakLock = False,
+    dry_run: options.DryRun = False,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
+    as_json: options.Json = False,
+    debug: options.Debug = False,
+) -> None:
+    """Turn speech into text: every recording below INPUTS, in one batch.
+
+    Each recording gets a text file of its own below the output directory, or subtitles, or JSON.
+
+    Windows of many recordings share each pass of the model. A crash or Ctrl-C costs the work in flight, no more.
+    """
+    from mlxbatch.cli.dry_run import preview
+    from mlxbatch.cli.request import Flags, Request, Where
+    from mlxbatch.cli.session import perform
+    from mlxbatch.languages import language_code
+    from mlxbatch.profile import load
+    from mlxbatch.writers import WRITERS
+
+    code = language_code(language) if language else None
+    wanted = options.formats_of(formats, list(WRITERS))
+    overrides = {"transcribe.model": model, "transcribe.batch_size": batch_size, "pipeline.workers": workers}
+    settings = load(profile, overrides=overrides)
+    where = Where(tuple(inputs or ()), files_from, root, output)
+    flags = Flags(force=force, offline=offline, break_lock=break_lock, quiet=quiet, verbose=verbose, as_json=as_json)
+    request = Request(where, flags, settings, code, wanted, command=shlex.join(["mlxbatch", *sys.argv[1:]]))
+    raise typer.Exit(preview(request) if dry_run else perform(request))

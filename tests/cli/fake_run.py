@@ -1,0 +1,18 @@
+"""The whole program over the fake engine, for tests that need a process: `python -m tests.cli.fake_run transcribe ...`.
+
+$FAKE_ENGINE holds the fake's settings as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+from mlxbatch.__main__ import main
+
+if __name__ == "__main__":
+    from mlxbatch.cli import request
+
+    settings = json.loads(os.environ.get("FAKE_ENGINE", "{}"))
+    request.choose = lambda name, *, offline, say: request.Chosen("fake", name, "0" * 64, None, settings)
+    main()

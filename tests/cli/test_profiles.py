@@ -1,0 +1,88 @@
+"""`mlxbatch profiles`."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from mlxbatch.profile import load, package_profiles
+
+from .conftest import Cli
+
+
+def test_the_list_marks_the_one_in_use(cli: Cli) -> None:
+    ran = cli("profiles", "list")
+    assert ran.code == 0
+    marked = [line.split()[1] for line in ran.out.splitlines() if line.startswith("* ")]
+    assert marked == [load().sources[0].stem]
+    assert "apple-silicon" in ran.out
+
+
+def test_the_list_as_json(cli: Cli) -> None:
+    records = cli("profiles", "list", "--json").records
+    assert {record["name"] for record in records} >= {"apple-silicon", "linux-cpu"}
+    assert sum(record["chosen"] for record in records) == 1
+    assert all(record["description"] for record in records)
+
+
+def test_a_settings_file_chooses(cli: Cli) -> None:
+    Path("mlxbatch.toml").write_text('profile = "apple-silicon"\n')
+    assert "* apple-silicon" in cli("profiles", "list").out
+
+
+def test_show_prints_the_settings_in_effect_as_a_profile(cli: Cli) -> None:
+    Path("mlxbatch.toml").write_text("[transcribe]\nbatch_size = 5\n")
+    ran = cli("profiles", "show", "linux-cpu")
+    assert ran.code == 0
+    tree = tomllib.loads(ran.out)
+    assert (tree["schema"], tree["name"], tree["transcribe"]["batch_size"]) == (1, "linux-cpu", 5)
+    assert "linux-cpu.toml, mlxbatch.toml" in ran.err
+    Path("mlxbatch.toml").unlink()
+    Path("mine.toml").write_text(ran.out)
+    assert cli("profiles", "check", "mine.toml").out == "mine.toml: ok\n"
+    assert cli("profiles", "show", "mine.toml").out == ran.out
+    assert json.loads(cli("profiles", "show", "linux-cpu", "--json").out)["device"]["kind"] == "cpu"
+
+
+def test_show_says_when_a_profile_is_meant_for_another_machine(cli: Cli) -> None:
+    others = [name for name in ("apple-silicon", "linux-cpu") if load(name).notes]
+    for name in others:
+        assert f"profile {name} is meant for" in cli("profiles", "show", name).err
+
+
+def test_check_says_ok_of_those_that_come_with_the_package(cli: Cli) -> None:
+    found = sorted(package_profiles().glob("*.toml"))
+    ran = cli("profiles", "check", *found)
+    assert ran.code == 0
+    assert ran.out.count(": ok\n") == len(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('schema = 1\nname = "x"\n[device]\nknd = "cpu"\n', ["mine.toml:4", "'device.kind'"]),
+        ('schema = 1\nname = "x"\n[transcribe]\nbatch_size = 0\n', ["mine.toml:4", "from 1 to 64"]),
+        ("schema = \n", ["mine.toml:1", "not valid TOML"]),
+        ('name = "x"\n', ["schema is missing"]),
+    ],
+)
+def test_check_says_what_is_wrong_where(cli: Cli, text: str, words: list[str]) -> None:
+    Path("mine.toml").write_text(text)
+    ran = cli("profiles", "check", "mine.toml")
+    assert ran.code == 2
+    assert all(word in ran.error for word in words), ran.error
+
+
+def test_check_of_a_file_alone_ignores_the_settings_here(cli: Cli) -> None:
+    Path("mlxbatch.toml").write_text("broken = ")
+    assert cli("profiles", "check", package_profiles() / "linux-cpu.toml").code == 0
+
+
+def test_an_unknown_profile(cli: Cli) -> None:
+    ran = cli("profiles", "show", "linux-cpi")
+    assert ran.code == 2
+    assert "did you mean 'linux-cpu'?" in ran.error
+    assert cli("profiles", "check", "none.toml").code == 2

@@ -1,0 +1,269 @@
+"""What a run shows while it goes: figures, plain lines, a live view, and when which."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mlxbatch.cli.progress import LiveView, PlainView, Progress, View, is_terminal, make_view, result_line
+from mlxbatch.cli.request import Flags
+from mlxbatch.cli.words import clock, count, elapsed, minutes, size
+from mlxbatch.types import Done, Failed, Item, Output, Planned, Probed, Readings, Skipped, WindowStats
+
+from .conftest import ROOT, finish, program
+
+ANSI = "\x1b["
+
+
+def planned(name: str, seconds: float, group: int) -> Planned:
+    return Planned(Probed(Item(name, Path(f"{name}.wav"), Path(name)), seconds, 16_000, 1), group)
+
+
+A, B = planned("a", 60.0, 0), planned("b", 40.0, 1)
+
+
+def window(start: float, seconds: float) -> Output:
+    return Output(0, 0, (), WindowStats(start, seconds, 1, 1.0), last=False)
+
+
+def done(one: Planned) -> Done:
+    return Done(one.probed.item, (), one.probed.seconds, (WindowStats(0.0, 30.0, 1, 1.0),))
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_progress_is_counted_in_audio_seconds() -> None:
+    clock = Clock()
+    progress = Progress(clock)
+    assert not progress.running
+    progress.planned([A, B])
+    assert (progress.total, progress.groups, progress.share, progress.rtfx, progress.eta) == (100, 2, 0, None, None)
+    clock.now = 5.0
+    progress.window(A, window(0.0, 30.0))
+    progress.window(A, window(20.0, 5.0))  # never back
+    assert (progress.seconds, progress.group) == (30.0, 1)
+    assert (progress.rtfx, progress.eta) == (6.0, pytest.approx(70 / 6))
+    progress.result(done(A))
+    progress.window(B, window(30.0, 30.0))  # never over its end
+    assert (progress.seconds, progress.group, progress.share) == (100.0, 2, 1.0)
+
+
+def test_a_failure_counts_as_gone_through() -> None:
+    progress = Progress()
+    progress.planned([A, B])
+    progress.result(Failed(A.probed.item, "decode", "no audio"))
+    progress.result(Skipped(Item("z", Path("z"), Path("z")), "done"))
+    assert (progress.seconds, progress.failed, progress.skipped) == (60.0, 1, 1)
+
+
+def test_the_figures_of_a_line() -> None:
+    clock = Clock()
+    progress = Progress(clock)
+    progress.planned([A, B])
+    clock.now = 10.0
+    progress.window(A, window(0.0, 30.0))
+    progress.readings(Readings(active=600_000_000, peak=1_500_000_000))
+    progress.result(Failed(B.probed.item, "infer", "x"))
+    line = ", ".join(progress.figures())
+    assert line == "1.2 min of 1.7 min, RTFx 7.0, 0:04 left, group 1/2, memory 600 MB, peak 1.5 GB, 1 failed"
+
+
+def test_nothing_planned_is_all_done() -> None:
+    progress = Progress()
+    progress.planned([])
+    assert progress.share == 1.0
+
+
+def test_a_plain_view_writes_a_line_every_five_seconds_of_work() -> None:
+    stream, clock = io.StringIO(), Clock()
+    view = PlainView(stream, clock=clock)
+    with view:
+        view.found(2)
+        view.say("loading whisper-base")
+        clock.now = 100.0
+        view.readings(Readings())  # before there is a plan
+        view.planned([A, B])
+        for _ in range(24):
+            clock.now += 0.5
+            view.readings(Readings())
+        view.result(done(A))
+    lines = stream.getvalue().splitlines()
+    assert lines[:3] == [
+        "mlxbatch: 2 files found",
+        "mlxbatch: loading whisper-base",
+        "mlxbatch: 2 files to do: 1.7 min of audio in 2 groups",
+    ]
+    assert len(lines[3:]) == 2
+    assert all(line.startswith("mlxbatch: 0%: 0 s of 1.7 min") for line in lines[3:])
+
+
+def test_verbose_has_a_line_for_each_file_and_quiet_for_failures_only() -> None:
+    failed = Failed(A.probed.item, "decode", "no audio")
+    seen = {}
+    for name, view in {
+        "quiet": View(io.StringIO()),
+        "usual": PlainView(io.StringIO()),
+        "verbose": PlainView(io.StringIO(), verbose=True),
+    }.items():
+        view.say("loading")
+        view.note("a note")
+        view.result(done(B))
+        view.result(failed)
+        assert isinstance(view.stream, io.StringIO)
+        seen[name] = view.stream.getvalue().splitlines()
+    assert seen["quiet"] == ["mlxbatch: failed: a.wav: decode: no audio"]
+    assert seen["usual"] == ["mlxbatch: loading", "mlxbatch: a note"]
+    assert seen["verbose"][2:] == ["mlxbatch: done: b.wav (0:40)", "mlxbatch: failed: a.wav: decode: no audio"]
+
+
+def test_outcomes_on_one_line() -> None:
+    item = Item("1", Path(os.fsdecode(b"\xff\n.wav")), Path("x"))
+    assert result_line(Done(item, (), 61.0, (), ("cut short",))) == "done: \\xff\\n.wav (1:01); cut short"
+    assert result_line(Failed(item, "infer", "two\nlines")) == "failed: \\xff\\n.wav: infer: two\\nlines"
+    assert result_line(Skipped(item, "done on 2026-11-30")).endswith(": done on 2026-11-30")
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_the_view_fits_the_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    assert type(make_view(Flags())) is PlainView
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    assert type(make_view(Flags())) is LiveView
+    assert type(make_view(Flags(quiet=True))) is View
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    assert type(make_view(Flags(as_json=True))) is PlainView
+    monkeypatch.setenv("TERM", "dumb")
+    assert type(make_view(Flags())) is PlainView
+    assert not is_terminal(sys.stderr)
+
+
+def test_the_live_view_goes_from_spinner_to_bar() -> None:
+    stream = Terminal()
+    with LiveView(stream, verbose=True) as view:
+        view.found(2)
+        view.say("loading whisper-base")
+        view._live.refresh()
+        view.planned([A, B])
+        view.window(A, window(0.0, 30.0))
+        view.readings(Readings(active=10**9, peak=2 * 10**9))
+        view._live.refresh()
+        view.note("a [bold]note[/bold] with brackets")
+        view.result(done(A))
+    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", stream.getvalue())
+    assert "loading whisper-base" in text
+    assert " 30%" in text
+    assert "group 1/2" in text
+    assert "mlxbatch: a [bold]note[/bold] with brackets" in text
+    assert "mlxbatch: done: a.wav (1:00)" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (size(812_400_000), "812 MB"),
+        (size(1_234_000_000), "1.2 GB"),
+        (minutes(41.6), "42 s"),
+        (minutes(210), "3.5 min"),
+        (minutes(44_280), "12.3 h"),
+        (clock(7.4), "0:07"),
+        (clock(3723), "1:02:03"),
+        (elapsed(0.64), "0.6 s"),
+        (elapsed(75), "1:15"),
+        (count(1, "group"), "1 group"),
+        (count(3, "group"), "3 groups"),
+    ],
+)
+def test_figures_as_people_read_them(text: str, wanted: str) -> None:
+    assert text == wanted
+
+
+# --- real processes --------------------------------------------------------------------------------------------------
+
+RUN = ("transcribe", "in", "-o", "out")
+
+
+def in_a_terminal(*arguments: str, **environment: str) -> tuple[int, str]:
+    """Run over the fake engine with standard error on a pseudo-terminal: exit code, what was drawn."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.cli.fake_run", *RUN, *arguments],
+        env=os.environ | {"PYTHONPATH": str(ROOT), "TERM": "xterm", "COLUMNS": "100"} | environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    drawn = b""
+    while process.poll() is None or select.select([ours], [], [], 0)[0]:
+        if select.select([ours], [], [], 0.1)[0]:
+            try:
+                drawn += os.read(ours, 4096)
+            except OSError:  # Linux: the other side is closed
+                break
+    os.close(ours)
+    return process.wait(10), drawn.decode("utf-8")
+
+
+def test_a_terminal_gets_a_live_view_and_a_table(recordings: Path) -> None:
+    code, drawn = in_a_terminal(FAKE_ENGINE='{"seconds_per_batch": 0.6}')
+    assert code == 0
+    assert ANSI in drawn
+    assert "group 1/1" in drawn or "loading" in drawn
+    assert re.search(r"done +3 *\r\n", re.sub(r"\x1b\[[0-9;]*m", "", drawn))
+    assert drawn.count("\x1b[?25l") == drawn.count("\x1b[?25h"), "the cursor is back"
+
+
+def test_no_color_means_none(recordings: Path) -> None:
+    _, drawn = in_a_terminal(NO_COLOR="1")
+    colours = [code for code in re.findall(r"\x1b\[([0-9;]*)m", drawn) if re.search(r"(^|;)(3|4|9|10)\d", code)]
+    assert colours == []
+
+
+def test_a_dumb_terminal_gets_plain_lines(recordings: Path) -> None:
+    code, drawn = in_a_terminal(TERM="dumb")
+    assert code == 0
+    assert "\x1b" not in drawn
+    assert "mlxbatch: 3 files done" in drawn
+
+
+def test_quiet_in_a_terminal_draws_nothing(recordings: Path) -> None:
+    assert in_a_terminal("-q") == (0, "")
+
+
+def test_without_a_terminal_there_are_no_escapes(recordings: Path) -> None:
+    (recordings / "text.wav").write_text("no recording")
+    ran = finish(program(*RUN, "-v", fake={}))
+    assert ran.code == 1
+    assert "\x1b" not in ran.err + ran.out
+    assert ran.out == ""
+    assert "mlxbatch: failed: in/text.wav: probe: " in ran.err
+
+
+def test_quiet_without_a_terminal_says_nothing(recordings: Path) -> None:
+    ran = finish(program(*RUN, "-q", fake={}))
+    assert (ran.code, ran.out, ran.err) == (0, "", "")
+
+
+def test_json_is_alone_on_standard_output(recordings: Path) -> None:
+    ran = finish(program(*RUN, "--json", fake={}))
+    assert [record["event"] for record in ran.records] == ["item"] * 3 + ["summary"]
+    assert ran.summary["run"] in {path.stem for path in Path("out/.mlxbatch/runs").iterdir()}
+    assert "  done  " not in ran.err

@@ -1,0 +1,52 @@
+"""The program on real weights, end to end: thirteen recordings, four formats, and the runs after the first."""
+
+from __future__ import annotations
+
+import csv
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from mlxbatch.quality import wer
+
+from .conftest import ROOT, Ran, finish, program
+
+pytestmark = pytest.mark.real
+EXAMPLES = ROOT / "examples"
+FORMATS = ("txt", "srt", "vtt", "json")
+
+
+def transcribe(formats: str, *arguments: str) -> Ran:
+    process = program("transcribe", EXAMPLES, "-o", "out", "--offline", "--format", formats, "--json", *arguments)
+    return finish(process, timeout=500)
+
+
+def references() -> dict[str, str]:
+    with (EXAMPLES / "texts.tsv").open(encoding="utf-8", newline="") as file:
+        rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+        return {row["file"].removesuffix(".wav"): row["text"] for row in rows}
+
+
+def test_thirteen_recordings_from_end_to_end(whisper_base: Path) -> None:
+    ran = transcribe("txt,srt,json", "--language", "en")
+    assert ran.code == 0, ran.err
+    assert (ran.summary["done"], ran.summary["failed"]) == (13, 0)
+    wanted = references()
+    texts = {name: Path(f"out/{name}.txt").read_text("utf-8") for name in wanted}
+    assert wer(list(wanted.values()), list(texts.values())) < 0.15
+    record = json.loads(Path("out/calls/demo-thanks.json").read_text("utf-8"))
+    assert record["language"] == "en"
+    assert record["segments"][0]["start"] < record["segments"][0]["end"] <= record["duration"]
+
+    again = transcribe("txt,srt,json", "--language", "en")
+    assert (again.code, again.summary["skipped"]) == (0, 13)
+
+    began = time.monotonic()
+    rendered = transcribe(",".join(FORMATS), "--language", "en")
+    assert time.monotonic() - began < 5
+    assert (rendered.summary["rendered"], rendered.summary["windows"]) == (13, 0)
+    for name in wanted:
+        assert Path(f"out/{name}.txt").read_text("utf-8") == texts[name]
+        assert Path(f"out/{name}.vtt").read_text("utf-8").startswith("WEBVTT\n\n00:00")

@@ -1,0 +1,599 @@
+"""`mlxbatch transcribe` over the fake engine: what is done, what is said, and the exit code."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+
+from mlxbatch import blas, ledger
+from mlxbatch.cli import request
+from mlxbatch.profile import load
+from mlxbatch.writers import files
+
+from .conftest import RATE, Cli, Ran, finish, noise, program, write
+
+IN, OUT = Path("in"), Path("out")
+Run = Callable[..., Ran]
+Fake = dict[str, Any]
+
+
+@pytest.fixture
+def run(cli: Cli, fake: Fake, recordings: Path) -> Run:
+    """`transcribe in -o out` in this process, with further arguments."""
+    return lambda *arguments: cli("transcribe", IN, "-o", OUT, "--workers", "0", *arguments)
+
+
+def outputs() -> dict[str, str]:
+    found = (path for path in OUT.rglob("*") if path.is_file() and ".mlxbatch" not in path.parts)
+    return {str(path.relative_to(OUT)): path.read_text("utf-8") for path in found}
+
+
+def run_log() -> list[dict[str, Any]]:
+    (log,) = sorted((OUT / ".mlxbatch" / "runs").iterdir())[-1:]
+    return [json.loads(line) for line in log.read_text("ascii").splitlines()]
+
+
+def nothing_is_left() -> bool:
+    """No lock is held and no temporary file is there."""
+    scratch = OUT / ".mlxbatch" / "tmp"
+    return not (OUT / ".mlxbatch" / "lock.json").exists() and not (scratch.exists() and list(scratch.iterdir()))
+
+
+# --- a run, and the next ones ----------------------------------------------------------------------------------------
+
+
+def test_every_recording_gets_its_text(run: Run) -> None:
+    ran = run()
+    assert ran.code == 0
+    assert outputs() == {f"{name}.txt": f"{n}.00 seconds of sound\n" for n, name in enumerate(("a", "b", "sub/c"), 1)}
+    assert "3 files done, 0 skipped, 0 failed" in ran.err
+    assert ran.out == ""
+    assert nothing_is_left()
+
+
+def test_by_a_child_too(cli: Cli, fake: Fake, recordings: Path) -> None:
+    assert cli("transcribe", IN, "-o", OUT).code == 0
+    assert len(outputs()) == 3
+
+
+def test_again_nothing_is_done(run: Run) -> None:
+    run()
+    ran = run("--json")
+    assert ran.code == 0
+    assert (ran.summary["done"], ran.summary["skipped"]) == (0, 3)
+    assert {record["status"] for record in ran.records[:-1]} == {"skipped"}
+
+
+def test_only_a_new_and_a_changed_file_are_done(run: Run) -> None:
+    run()
+    write(IN / "d.wav", noise(4))
+    write(IN / "a.wav", noise(1.5))
+    ran = run("--json")
+    assert sorted(Path(r["source"]).name for r in ran.records if r.get("status") == "done") == ["a.wav", "d.wav"]
+
+
+def test_a_further_format_is_rendered_without_inference(run: Run, fake: Fake) -> None:
+    run()
+    fake["raises_on"] = RATE  # the fake would fail, were it asked
+    ran = run("--format", "srt,json", "--json")
+    assert ran.code == 0
+    assert (ran.summary["done"], ran.summary["rendered"], ran.summary["windows"]) == (3, 3, 0)
+    assert ran.summary["audio_seconds"] == 0
+    assert outputs()["sub/c.srt"].startswith("1\n00:00:00,000 --> 00:00:03,000\n")
+    assert json.loads(outputs()["a.json"])["duration"] == 1.0
+
+
+def test_force_does_all_again(run: Run) -> None:
+    run()
+    assert run("--force", "--json").summary["windows"] == 3
+
+
+def test_options_that_change_the_result_do_it_again(run: Run) -> None:
+    run()
+    ran = run("--language", "German", "--format", "json", "--json")
+    assert ran.summary["windows"] == 3
+    assert json.loads(outputs()["a.json"])["language"] == "de"
+
+
+def test_options_of_speed_do_not(run: Run) -> None:
+    run()
+    assert run("--batch-size", "1", "--profile", "linux-cpu", "--json").summary["skipped"] == 3
+
+
+def test_a_list_of_files_below_a_root(cli: Cli, fake: Fake, recordings: Path) -> None:
+    Path("list").write_bytes(b"in/a.wav\0in/sub/c.wav\0")
+    ran = cli("transcribe", "--files-from", "list", "--root", "in", "-o", OUT, "--workers", "0")
+    assert ran.code == 0
+    assert sorted(outputs()) == ["a.txt", "sub/c.txt"]
+
+
+def test_a_list_on_standard_input(recordings: Path) -> None:
+    arguments = ["transcribe", "--files-from", "-", "-o", "out", "--workers", "0"]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.cli.fake_run", *arguments],
+        input=b"in/a.wav\n",
+        capture_output=True,
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
+        check=True,
+    )
+    assert done.stdout == b""
+    assert list(outputs()) == ["a.txt"]
+
+
+def test_the_environment_stands_for_flags_and_flags_win(
+    cli: Cli, fake: Fake, recordings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = {"OUTPUT": "env", "FORMAT": "srt,vtt", "WORKERS": "0", "LANGUAGE": "french", "BATCH_SIZE": "3"}
+    for name, value in values.items():
+        monkeypatch.setenv(f"MLXBATCH_{name}", value)
+    assert cli("transcribe", IN).code == 0
+    assert sorted(path.name for path in Path("env").glob("*.*t")) == ["a.srt", "a.vtt", "b.srt", "b.vtt"]
+    assert cli("transcribe", IN, "--format", "json", "-o", OUT).code == 0
+    assert json.loads(outputs()["a.json"])["language"] == "fr"
+
+
+def test_a_run_is_written_down(run: Run) -> None:
+    run("--batch-size", "2")
+    start, plan, *middle, end = run_log()
+    assert (start["event"], start["engine"], start["profile"]) == ("start", "fake", load().profile.name)
+    assert (plan["event"], plan["items"], plan["groups"]) == ("plan", 3, 2)
+    assert [event["source"] for event in middle if event["event"] == "item"] == ["in/sub/c.wav", "in/b.wav", "in/a.wav"]
+    spans = [event for event in middle if event["event"] == "span"]
+    assert all(0 < span["begin"] <= span["end"] <= end["t"] for span in spans)
+    assert (end["event"], end["outcome"], end["done"]) == ("end", "finished", 3)
+
+
+def test_what_a_run_ran_on_is_in_the_ledger(run: Run) -> None:
+    run()
+    database = ledger.open_file(OUT / ".mlxbatch" / "ledger.sqlite3")
+    ((facts, outcome),) = database.execute("SELECT facts, outcome FROM runs").fetchall()
+    database.close()
+    assert json.loads(facts)["model"] == "whisper-base"
+    assert json.loads(outcome)["done"] == 3
+
+
+def test_what_a_killed_run_left_is_cleared(run: Run) -> None:
+    scratch = OUT / ".mlxbatch" / "tmp"
+    scratch.mkdir(parents=True)
+    (scratch / "half.tmp").write_text("half")
+    assert run().code == 0
+    assert nothing_is_left()
+
+
+# --- the engine's spec -----------------------------------------------------------------------------------------------
+
+
+def test_the_spec_holds_what_the_profile_says() -> None:
+    profile = load("apple-silicon", overrides={"transcribe.batch_size": 12}).profile
+    spec = request.engine_spec(profile, request.Chosen("whisper", "x", "0", Path("model")))
+    assert (spec.engine, spec.model, spec.batch_size, spec.dtype) == ("whisper", Path("model"), 12, "float16")
+    assert (spec.encode_rows, spec.encode_streams) == (8, 1)
+    assert spec.device == {
+        "kind": "gpu",
+        "memory_limit": "90%",
+        "cache_limit": "2GB",
+        "wired_limit": "auto",
+        "blas": "bundled",
+    }
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="macOS has Accelerate")
+def test_a_missing_openblas_is_said_once(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blas, "preload", lambda: False)
+    assert run("--profile", "linux-cpu").err.count("OpenBLAS not found") == 1
+    assert "OpenBLAS" not in run("--profile", "linux-cpu", "-q").err
+
+
+# --- before anything is done: usage ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nowhere", "-o", "out"], ["no such file or directory: nowhere"]),
+        (["-o", "out"], ["no inputs", "--files-from"]),
+        (["in", "-o", "out", "--language", "germn"], ["'germn'", "'german'"]),
+        (["in", "-o", "out", "--format", "txt,str"], ["'str'", "'srt'", "txt, srt, vtt, json"]),
+        (["in", "-o", "out", "--format", ","], ["no format"]),
+        (["in", "-o", "out", "--profile", "linux-cpi"], ["'linux-cpi'", "'linux-cpu'"]),
+        (["in", "-o", "out", "--profile", "./mine.toml"], ["mine.toml"]),
+        (["in", "-o", "out", "--batch-size", "65"], ["transcribe.batch_size", "1 to 64"]),
+        (["in", "-o", "out", "--workers", "-1"], ["pipeline.workers"]),
+        (["in", "-o", "out", "--files-from", "none.txt"], ["none.txt"]),
+        (["in", "-o", "out", "--root", "elsewhere"], ["not below --root elsewhere"]),
+    ],
+)
+def test_usage_errors_come_before_anything_is_touched(
+    cli: Cli, recordings: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], words: list[str]
+) -> None:
+    def resolved(name: str, *, offline: bool, say: object) -> request.Chosen:
+        raise AssertionError("the model was looked for")
+
+    monkeypatch.setattr(request, "choose", resolved)
+    ran = cli("transcribe", *arguments)
+    assert ran.code == 2
+    assert all(word in ran.error for word in words), ran.error
+    assert not OUT.exists()
+
+
+def test_a_wrong_key_in_a_settings_file_is_named_with_its_line(run: Run) -> None:
+    Path("mlxbatch.toml").write_text("[transcribe]\nbatchsize = 4\n")
+    ran = run()
+    assert ran.code == 2
+    assert "mlxbatch.toml:2" in ran.error
+    assert "'transcribe.batch_size'" in ran.error
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="its file systems hold one of the two")
+def test_outputs_that_would_collide(run: Run) -> None:
+    shutil.copy(IN / "a.wav", IN / "A.wav")
+    ran = run()
+    assert ran.code == 2
+    assert "same output" in ran.error
+
+
+def test_no_recordings_are_nothing_to_do(cli: Cli, fake: Fake) -> None:
+    Path("empty").mkdir()
+    Path("empty/readme.md").write_text("x")
+    ran = cli("transcribe", "empty", "-o", OUT)
+    assert ran.code == 0
+    assert "nothing to transcribe: no audio files in empty (1 other file passed over)" in ran.err
+    assert not OUT.exists()
+    assert cli("transcribe", "empty", "-o", OUT, "--json").summary["done"] == 0
+
+
+# --- bad input: the others are done ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def failed(run: Run) -> Callable[[], str]:
+    """Run with one bad file among three good ones: its failure's line. Failures are tried again by the next run."""
+
+    def call() -> str:
+        ran = run("--json", "-q")
+        assert ran.code == 1
+        assert (ran.summary["done"], ran.summary["failed"]) == (3, 1)
+        assert "Traceback" not in ran.err
+        (line,) = ran.err.splitlines()
+        again = run("--json", "-q")
+        assert (again.code, again.summary["skipped"], again.summary["failed"]) == (1, 3, 1)
+        return line
+
+    return call
+
+
+def test_an_empty_file(failed: Callable[[], str]) -> None:
+    (IN / "empty.wav").touch()
+    assert failed().startswith("mlxbatch: failed: in/empty.wav: probe: ")
+
+
+def test_text_that_is_called_wav(failed: Callable[[], str]) -> None:
+    (IN / "text.wav").write_text("This is no recording.\n" * 20)
+    assert failed().startswith("mlxbatch: failed: in/text.wav: probe: ")
+
+
+def test_a_link_to_nothing(failed: Callable[[], str]) -> None:
+    (IN / "gone.wav").symlink_to("nowhere.wav")
+    assert "in/gone.wav" in failed()
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read(failed: Callable[[], str]) -> None:
+    write(IN / "secret.wav", noise(1)).chmod(0)
+    assert "Permission denied" in failed()
+
+
+def test_a_folder_that_cannot_be_read_counts_as_failed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    (IN / "locked").mkdir()
+    scandir = os.scandir
+
+    def refuse(path: str) -> Iterator[os.DirEntry[str]]:
+        if str(path).endswith("locked"):
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    ran = run()
+    assert ran.code == 1
+    assert "in/locked: discover: this folder could not be read: Permission denied" in ran.err
+    assert len(outputs()) == 3
+
+
+@pytest.mark.parametrize("count", [0, 1, 160, 1500])
+def test_a_recording_of_a_few_samples(run: Run, count: int) -> None:
+    write(IN / "short.wav", noise(1)[:count])
+    assert run().code == 0
+    assert "short.txt" in outputs()
+
+
+def test_a_truncated_recording_is_done_with_a_warning(run: Run) -> None:
+    content = (IN / "sub" / "c.wav").read_bytes()
+    (IN / "cut.wav").write_bytes(content[: len(content) // 2])
+    ran = run()
+    assert ran.code == 0
+    assert "warnings:\n  in/cut.wav: " in ran.err
+    assert outputs()["cut.txt"].startswith("1.")
+
+
+def test_samples_that_are_no_numbers_are_a_warning(run: Run) -> None:
+    samples = noise(1)
+    samples[100:110] = np.nan
+    write(IN / "nan.wav", samples)
+    ran = run("--json")
+    assert ran.code == 0
+    (record,) = [record for record in ran.records if record.get("source") == "in/nan.wav"]
+    assert len(record["warnings"]) == 1
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="its file systems take UTF-8 only")
+def test_a_name_that_is_no_utf8(run: Run) -> None:
+    shutil.copy(IN / "a.wav", IN / os.fsdecode(b"caf\xe9.wav"))
+    ran = run("--json", "-v")
+    assert ran.code == 0
+    assert "in/caf\\xe9.wav" in [record.get("source") for record in ran.records]
+
+
+def test_a_job_that_does_not_fit_the_memory_fails_by_itself(run: Run, fake: Fake) -> None:
+    fake["memory"] = 2 * 64_000
+    ran = run("--json", "-q")
+    assert ran.code == 1
+    assert "failed: in/sub/c.wav: infer: needs more memory" in ran.err
+    assert ran.summary["done"] == 2
+
+
+# --- the environment -------------------------------------------------------------------------------------------------
+
+
+def test_a_mistyped_model_is_named_with_the_nearest(cli: Cli, recordings: Path) -> None:
+    ran = cli("transcribe", IN, "-o", OUT, "--model", "whisper-bas")
+    assert ran.code == 3
+    assert "did you mean 'whisper-base'?" in ran.error
+    assert nothing_is_left()
+
+
+def test_an_output_with_a_file_in_the_way(run: Run) -> None:
+    OUT.write_text("a file")
+    ran = run()
+    assert ran.code == 3
+    assert "out" in ran.error
+
+
+def test_a_model_that_does_not_load_ends_the_run(run: Run, fake: Fake) -> None:
+    fake["no_such_setting"] = 1
+    ran = run()
+    assert ran.code == 70
+    assert "no_such_setting" in ran.error
+    assert nothing_is_left()
+
+
+def test_a_full_disk_ends_the_run_and_leaves_nothing_half(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, calls = files._write, []
+
+    def fill(path: Path, content: bytes) -> None:
+        calls.append(path)
+        if len(calls) > 1:
+            path.write_bytes(content[:3])
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        real(path, content)
+
+    monkeypatch.setattr(files, "_write", fill)
+    ran = run()
+    assert ran.code == 3
+    assert "the disk is full; free some space" in ran.error
+    assert len(outputs()) == 1
+    assert nothing_is_left()
+    assert run_log()[-1]["outcome"].startswith("SetupError")
+    monkeypatch.undo()
+
+
+@pytest.fixture
+def small_disk(place: Path) -> Iterator[Path]:
+    """`out` on a file system of 400 kB."""
+    OUT.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", "out"], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("this user cannot mount")
+    try:
+        yield OUT
+    finally:
+        subprocess.run(["umount", "-l", str(place / "out")], check=True)
+
+
+@pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="needs root on Linux")
+def test_a_disk_that_is_really_full(cli: Cli, fake: Fake, recordings: Path, small_disk: Path) -> None:
+    for number in range(400):
+        shutil.copy(IN / "a.wav", IN / f"{number:03d}.wav")
+    ran = cli("transcribe", IN, "-o", OUT, "--workers", "0", "-q")
+    assert ran.code == 3
+    assert "full" in ran.error or "No space left" in ran.error
+    assert all(text == "1.00 seconds of sound\n" for name, text in outputs().items() if name[0].isdigit())
+    assert nothing_is_left()
+
+
+def test_a_damaged_ledger_says_the_way_out(run: Run) -> None:
+    run()
+    (OUT / ".mlxbatch" / "ledger.sqlite3").write_bytes(b"not a database" * 1000)
+    ran = run()
+    assert ran.code == 5
+    assert "mv " in ran.error
+
+
+# --- locks and signals: real processes -------------------------------------------------------------------------------
+
+
+def _slow(*arguments: str, **settings: Any) -> subprocess.Popen[str]:
+    """A run that takes its time over each of the three recordings, once it has begun to."""
+    extra = ["--batch-size", "1", *arguments]
+    process = program("transcribe", "in", "-o", "out", *extra, fake={"seconds_per_batch": 0.7, **settings})
+    _until(lambda: any(event["event"] == "plan" for event in _log_so_far()), process)
+    return process
+
+
+def _log_so_far() -> list[dict[str, Any]]:
+    try:
+        return run_log()
+    except (ValueError, OSError):
+        return []
+
+
+def _until(condition: Callable[[], object], process: subprocess.Popen[str]) -> None:
+    end = time.monotonic() + 30
+    while not condition():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def _engine(process: subprocess.Popen[str]) -> psutil.Process:
+    (child,) = [one for one in psutil.Process(process.pid).children() if "spawn_main" in " ".join(one.cmdline())]
+    return child
+
+
+def test_two_runs_on_one_output(cli: Cli, fake: Fake, recordings: Path) -> None:
+    first = _slow()
+    ran = cli("transcribe", IN, "-o", OUT)
+    assert ran.code == 4
+    assert f"process {first.pid}" in ran.error
+    assert finish(first).code == 0
+
+
+def test_the_lock_of_another_host_is_taken_on_demand_only(run: Run) -> None:
+    run()
+    holder = {"pid": 1, "host": f"not-{socket.gethostname()}", "started": "now", "command": "mlxbatch", "born": 1.0}
+    (OUT / ".mlxbatch" / "lock.json").write_text(json.dumps(holder))
+    ran = run()
+    assert ran.code == 4
+    assert "--break-lock" in ran.error
+    assert run("--break-lock").code == 0
+
+
+@pytest.mark.parametrize("workers", ["2", "0"])
+@pytest.mark.parametrize(
+    ("number", "code", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
+)
+def test_a_signal_ends_the_run_and_keeps_what_is_done(
+    cli: Cli, fake: Fake, recordings: Path, number: int, code: int, word: str, workers: str
+) -> None:
+    process = _slow("--workers", workers)
+    engine = _engine(process) if workers != "0" else None
+    _until(lambda: outputs(), process)
+    began = time.monotonic()
+    process.send_signal(number)
+    ran = finish(process)
+    assert time.monotonic() - began < 2
+    assert ran.code == code
+    assert f"mlxbatch: {word}: 1 done, run the same command again to go on" in ran.err
+    assert "Traceback" not in ran.err
+    assert "leaked" not in ran.err
+    assert engine is None or not engine.is_running()
+    assert list(outputs()) == ["sub/c.txt"]
+    assert nothing_is_left()
+    assert run_log()[-1]["event"] == "end"
+    ran = cli("transcribe", IN, "-o", OUT, "--json", "-q")
+    assert (ran.code, ran.summary["done"], ran.summary["skipped"]) == (0, 2, 1)
+
+
+def test_while_the_engine_loads(recordings: Path) -> None:
+    process = program("transcribe", "in", "-o", "out", fake={"load_seconds": 30.0})
+    _until(lambda: _log_so_far(), process)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGTERM)
+    ran = finish(process, timeout=5)
+    assert ran.code == 143
+    assert "leaked" not in ran.err
+    assert nothing_is_left()
+
+
+def test_a_second_signal_ends_at_once(recordings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first is held up: the engine's thread is in the middle of a batch."""
+    process = _slow("--workers", "0", "--batch-size", "3", seconds_per_batch=20.0)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    began = time.monotonic()
+    ran = finish(process)
+    assert ran.code == 130
+    assert time.monotonic() - began < 0.7
+
+
+def test_a_killed_run_costs_the_work_in_flight(cli: Cli, fake: Fake, recordings: Path) -> None:
+    process = _slow()
+    engine = _engine(process)
+    _until(lambda: outputs(), process)
+    process.kill()
+    finish(process)
+    engine.wait(5)
+    ran = cli("transcribe", IN, "-o", OUT, "--json", "-q")
+    assert ran.code == 0
+    assert ran.summary["skipped"] >= 1
+    assert len(outputs()) == 3
+
+
+def test_an_engine_that_is_killed_is_replaced(recordings: Path) -> None:
+    process = _slow("--json")
+    _engine(process).kill()
+    ran = finish(process)
+    assert ran.code == 0
+    assert ran.summary["done"] == 3
+
+
+def test_a_recording_that_kills_the_engine_fails_alone(run: Run, cli: Cli, fake: Fake) -> None:
+    fake["dies_on"] = 2 * RATE
+    ran = cli("transcribe", IN, "-o", OUT, "--json", "-q")
+    assert ran.code == 1
+    assert "failed: in/b.wav: infer: the engine's process was killed by SIGKILL" in ran.err
+    assert ran.summary["done"] == 2
+
+
+# --- a dry run -------------------------------------------------------------------------------------------------------
+
+
+def test_a_dry_run_says_what_would_be_done_and_touches_nothing(run: Run) -> None:
+    (IN / "text.wav").write_text("no recording")
+    ran = run("--dry-run", "--batch-size", "2")
+    assert ran.code == 0
+    assert re.findall(r"^(\w+) +(\S+)  \((\w+)\)$", ran.out, re.M) == [
+        ("transcribe", f"in/{name}.wav", "new") for name in ("a", "b", "sub/c", "text")
+    ]
+    assert "group 1: 2 files, 0:02 to 0:03\ngroup 2: 1 file, 0:01 to 0:01\n" in ran.out
+    assert "would fail: in/text.wav: probe: " in ran.out
+    assert ran.out.splitlines()[-1].startswith("4 to transcribe (6 s of audio), 0 to render, 0 to skip")
+    assert not OUT.exists()
+
+
+def test_a_dry_run_over_an_output_with_a_ledger(run: Run) -> None:
+    run()
+    write(IN / "d.wav", noise(4))
+    before = {path: path.stat().st_mtime_ns for path in OUT.rglob("*.txt")}
+    ran = run("--dry-run", "--json", "--format", "srt")
+    assert [record["do"] for record in ran.records[:-1]] == ["render", "render", "transcribe", "render"]
+    assert ran.records[-1] == {"event": "plan", "items": 1, "groups": 1, "padding_ratio": 0.0}
+    assert run("--dry-run", "--json").records[0]["do"] == "skip"
+    assert {path: path.stat().st_mtime_ns for path in OUT.rglob("*.txt")} == before
+    assert len(list((OUT / ".mlxbatch" / "runs").iterdir())) == 1
+
+
+def test_a_dry_run_without_the_model_fetches_nothing(
+    cli: Cli, recordings: Path, monkeypatch: pytest.MonkeyPatch, place: Path
+) -> None:
+    monkeypatch.setenv("MLXBATCH_CACHE", str(place / "cache"))
+    ran = cli("transcribe", IN, "-o", OUT, "--dry-run")
+    assert ran.code == 0
+    assert "the model would be fetched first" in ran.err
+    assert "3 to transcribe" in ran.out
+    assert not (place / "cache").exists()

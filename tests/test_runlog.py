@@ -1,0 +1,96 @@
+"""The log of a run: what it holds, in which order, and that a full disk is an error of the environment."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlxbatch import runlog
+from mlxbatch.errors import SetupError
+from mlxbatch.runlog import RunLog, new_run_id, result_record
+from mlxbatch.types import Done, Failed, Item, Planned, Probed, Readings, Skipped, Span, WindowStats
+
+ITEM = Item("1", Path(os.fsdecode(b"in/\xff.wav")), Path("x"))
+
+
+def events(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text("ascii").splitlines()]
+
+
+def test_a_run_from_start_to_end(tmp_path: Path) -> None:
+    now = [100.0]
+    with RunLog(tmp_path, "one", clock=lambda: now[0]) as log:
+        log.start({"id": "one", "model": "whisper-base"})
+        now[0] = 101.5
+        log.plan([Planned(Probed(ITEM, seconds, 16_000, 1), 0) for seconds in (4.0, 2.0)])
+        log.spans(Readings(spans=(Span("encode", 101.0, 102.25, 4), Span("decode", 102.25, 103.0, 8))))
+        log.item(Done(ITEM, (Path("out/x.txt"),), 4.0, (WindowStats(0.0, 4.0, 9, 1.0),), ("truncated",)))
+        now[0] = 104.0
+        log.end({"outcome": "finished", "done": 1})
+    start, plan, encode, decode, item, end = events(tmp_path / ".mlxbatch" / "runs" / "one.jsonl")
+    assert {"event": "start", "t": 0.0, "id": "one", "model": "whisper-base"}.items() <= start.items()
+    assert plan == {"event": "plan", "t": 1.5, "items": 2, "groups": 1, "seconds": 6.0, "padding_ratio": 0.25}
+    assert encode == {"event": "span", "t": 1.5, "stage": "encode", "begin": 1.0, "end": 2.25, "rows": 4}
+    assert (decode["begin"], decode["end"], decode["rows"]) == (2.25, 3.0, 8)
+    assert item["event"] == "item"
+    assert item["source"] == "in/\\xff.wav"
+    assert end == {"event": "end", "t": 4.0, "outcome": "finished", "done": 1}
+
+
+def test_outcomes_as_records() -> None:
+    done = result_record(Done(ITEM, (Path("a.txt"),), 2.0, (), ("short",)))
+    assert done == {
+        "source": "in/\\xff.wav",
+        "status": "done",
+        "outputs": ["a.txt"],
+        "seconds": 2.0,
+        "windows": 0,
+        "warnings": ["short"],
+    }
+    failed = result_record(Failed(ITEM, "decode", "no audio"))
+    assert failed == {"source": "in/\\xff.wav", "status": "failed", "stage": "decode", "error": "no audio"}
+    assert result_record(Skipped(ITEM, "done on 2026-11-30"))["why"] == "done on 2026-11-30"
+
+
+def test_every_line_is_there_before_the_log_is_closed(tmp_path: Path) -> None:
+    with RunLog(tmp_path, "one") as log:
+        log.start({})
+        assert [event["event"] for event in events(log.path)] == ["start"]
+
+
+def test_run_ids_are_new_and_sort_by_time() -> None:
+    ids = [new_run_id() for _ in range(5)]
+    assert len(set(ids)) == 5
+    assert [name[:16] for name in ids] == sorted(name[:16] for name in ids)
+
+
+def test_a_place_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
+    (tmp_path / ".mlxbatch").mkdir()
+    (tmp_path / ".mlxbatch" / "runs").write_text("a file in the way")
+    with pytest.raises(SetupError, match="runs"):
+        RunLog(tmp_path, "one")
+
+
+class _FullDisk:
+    def __init__(self, path: Path, mode: str) -> None:
+        self._room = 20
+
+    def write(self, line: memoryview) -> int:
+        if not self._room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        taken, self._room = min(self._room, len(line)), 0
+        return taken
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_disk_that_fills_in_the_middle_of_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runlog, "FileIO", _FullDisk)
+    with RunLog(tmp_path, "one") as log, pytest.raises(SetupError, match="No space left on device"):
+        log.start({"model": "whisper-base"})

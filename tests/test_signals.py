@@ -1,0 +1,57 @@
+"""Signals as errors, and steps in which they wait."""
+
+from __future__ import annotations
+
+import signal
+import threading
+
+import pytest
+
+from mlxbatch.errors import Interrupted, Terminated
+from mlxbatch.signals import held_signals, stop_signals
+
+
+@pytest.mark.parametrize(("number", "kind"), [(signal.SIGINT, Interrupted), (signal.SIGTERM, Terminated)])
+def test_a_signal_is_an_error_and_the_handlers_come_back(number: signal.Signals, kind: type[Interrupted]) -> None:
+    before = [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)]
+    with pytest.raises(kind) as caught, stop_signals():
+        signal.raise_signal(number)
+    assert type(caught.value) is kind
+    assert [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+def test_one_that_is_ignored_stays_so() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with stop_signals():
+            signal.raise_signal(signal.SIGINT)
+            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_held_signal_comes_at_the_end() -> None:
+    steps: list[str] = []
+
+    def work() -> None:
+        with held_signals():
+            signal.raise_signal(signal.SIGTERM)
+            steps.append("whole")
+        steps.append("after")
+
+    with pytest.raises(Terminated), stop_signals():
+        work()
+    assert steps == ["whole"]
+
+
+def test_off_the_main_thread_nothing_changes() -> None:
+    seen = []
+
+    def work() -> None:
+        with stop_signals(), held_signals():
+            seen.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [signal.getsignal(signal.SIGINT)]
