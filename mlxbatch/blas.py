@@ -45,9 +45,10 @@ def preload() -> bool:
 def threads(count: int) -> Iterator[None]:
     """Run OpenBLAS on `count` threads inside the block: 1 where several streams multiply at once.
 
-    Streams that each start a pool of their own oversubscribe the cores. Without OpenBLAS this does nothing.
+    Streams that each start a pool of their own oversubscribe the cores. Where OpenBLAS was not preloaded this does
+    nothing: loading it now would come too late for MLX.
     """
-    library = _openblas() if sys.platform != "darwin" else None
+    library = _openblas() if _openblas.cache_info().currsize else None
     if library is None:
         yield
         return

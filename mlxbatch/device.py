@@ -16,10 +16,13 @@ from mlxbatch.errors import DeviceLost, OutOfMemory, SetupError
 from mlxbatch.types import Readings, Span
 
 _OUT_OF_MEMORY = re.compile(
-    r"out of memory|insufficient memory|unable to allocate|attempting to allocate|malloc|bad_alloc", re.IGNORECASE
+    r"out of memory|insufficient memory|unable to allocate|attempting to allocate|resource limit|bad_alloc",
+    re.IGNORECASE,
 )
 _DEVICE_LOST = re.compile(
-    r"command buffer execution failed|device (was )?lost|no metal|gpu hang|timeout", re.IGNORECASE
+    r"command buffer execution failed|device (was )?lost|no metal|gpu hang|gpu timeout|"
+    r"illegal memory access|unspecified launch failure",
+    re.IGNORECASE,
 )
 
 
@@ -110,7 +113,10 @@ def device_errors() -> Iterator[None]:
     except MemoryError as error:
         raise OutOfMemory(f"out of memory on the device: {error}") from error
     except RuntimeError as error:
-        raise translated(error) from error
+        named = translated(error)
+        if named is error:
+            raise
+        raise named from error
 
 
 def translated(error: RuntimeError) -> Exception:

@@ -26,6 +26,10 @@ class ItemError(MlxBatchError):
         super().__init__(f"{show(path)}: {stage}: {cause}")
         self.path, self.stage, self.cause = path, stage, cause
 
+    def __reduce__(self) -> tuple[type[ItemError], tuple[Path, str, str]]:
+        # By default an exception is unpickled from its message alone; this one may come from a child.
+        return type(self), (self.path, self.stage, self.cause)
+
 
 class UsageError(MlxBatchError):
     exit_code = 2
@@ -75,7 +79,7 @@ def show(path: Path | str) -> str:
 
 @contextmanager
 def item_stage(path: Path, stage: str) -> Iterator[None]:
-    """Reading the user's files: turn an OSError or ValueError into that item's failure.
+    """Reading the user's files: turn an OSError, ValueError or MemoryError into that item's failure.
 
     Never wraps the ledger or the outputs, where the same error is fatal.
     """
@@ -87,3 +91,5 @@ def item_stage(path: Path, stage: str) -> Iterator[None]:
         raise ItemError(path, stage, error.strerror or str(error)) from error
     except ValueError as error:
         raise ItemError(path, stage, str(error)) from error
+    except MemoryError as error:
+        raise ItemError(path, stage, f"too long for this machine's memory: {error}") from error

@@ -7,12 +7,16 @@ the matrix products, are most of a transformer's time. Base 2 makes softmax one 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import mlx.core as mx
 import mlx.nn as nn
 
 LOG2E = math.log2(math.e)
-LN2 = math.log(2.0)
+
+# Scores worked on at once on the CPU, 1.5 MB: in tiles that stay in the second-level cache attention takes 0.7 of its
+# time over whole matrices (272 ms against 392 for one Whisper base layer, medians, one core), and far less memory.
+TILE = 375_000
 
 
 def on_gpu() -> bool:
@@ -21,14 +25,37 @@ def on_gpu() -> bool:
 
 def attention(q: mx.array, k: mx.array, v: mx.array, *, scale: float, mask: mx.array | None = None) -> mx.array:
     """softmax(q k^T * scale) v. q [n, heads, t, d]; k, v [n, heads, s, d]; mask boolean, True where a key is seen."""
-    if on_gpu():
+    # Half precision goes to MLX as well: 1500 weights of up to 1 times values of 50 are over float16's 65504.
+    if on_gpu() or q.dtype != mx.float32:
         return mx.fast.scaled_dot_product_attention(q, k, v, scale=scale, mask=mask)
-    scores = (q * (scale * LOG2E)) @ k.swapaxes(-1, -2)
+    q = q * (scale * LOG2E)
+    n, heads, t, _ = q.shape
+    rows = max(1, TILE // k.shape[2])
+    if mask is not None or t <= rows:
+        return _softmax2(q, k, v, mask)
+    per_head = [
+        mx.concatenate([_softmax2(q[i, h, r : r + rows], k[i, h], v[i, h], None) for r in range(0, t, rows)])
+        for i in range(n)
+        for h in range(heads)
+    ]
+    return mx.stack(per_head).reshape(n, heads, t, -1)
+
+
+def _softmax2(q: mx.array, k: mx.array, v: mx.array, mask: mx.array | None) -> mx.array:
+    """Attention for q that carries scale * log2 e already: softmax to base 2."""
+    scores = q @ k.swapaxes(-1, -2)
     if mask is not None:
         scores = mx.where(mask, scores, -mx.inf)
     weights = mx.power(2.0, scores - mx.max(scores, axis=-1, keepdims=True))
     # Dividing the t x d result, not the t x s weights, saves a pass over the largest array.
     return (weights @ v) / mx.sum(weights, axis=-1, keepdims=True)
+
+
+def by_rows(work: Callable[[mx.array], mx.array], x: mx.array, rows: int = 192) -> mx.array:
+    """`work` on x [n, t, d], row by row independent: on the CPU in stretches of t that stay in the processor's cache."""
+    if on_gpu() or x.shape[1] <= rows:
+        return work(x)
+    return mx.concatenate([work(part) for part in mx.split(x, range(rows, x.shape[1], rows), axis=1)], axis=1)
 
 
 def logsumexp(x: mx.array) -> mx.array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -11,7 +12,7 @@ from mlxbatch import budget
 from mlxbatch.audio import decode
 from mlxbatch.errors import ItemError, item_stage
 from mlxbatch.host import EngineHost
-from mlxbatch.ledger import Fingerprint, Fresh, Infer, Ledger, Render, content_hash, fingerprint
+from mlxbatch.ledger import Decision, Fingerprint, Fresh, Infer, Ledger, Render, content_hash, fingerprint
 from mlxbatch.pipeline import Prefetch
 from mlxbatch.plan import plan
 from mlxbatch.probe import probe
@@ -46,7 +47,6 @@ class RunSettings:
     rendering_key: str
     options: TranscribeOptions = field(default_factory=TranscribeOptions)
     batch_size: int = 8
-    memory_limit: int = 4 * 10**9
     workers: int = 2
     prefetch_bytes: int = 512 * 10**6
     prefetch_items: int = 32
@@ -62,6 +62,9 @@ class Watcher:
 
     def found(self, items: int) -> None:
         """How many items there are in all."""
+
+    def starting(self, items: int) -> None:
+        """So many need inference, and the engine begins to load."""
 
     def loaded(self, loaded: Loaded) -> None:
         """The engine is there."""
@@ -98,7 +101,7 @@ def transcribe(
     watcher.found(len(items))
     todo: list[Item] = []
     for item in items:
-        match _decision(item, ledger, settings):
+        match decide(item, ledger, settings):
             case Fresh(why):
                 yield Skipped(item, why)
             case Render(transcript):
@@ -106,12 +109,18 @@ def transcribe(
             case Infer():
                 todo.append(item)
     if todo:
-        yield from run.infer(todo)
+        try:
+            yield from run.infer(todo)
+        finally:
+            run.host.close()
 
 
-def _decision(item: Item, ledger: Ledger, settings: RunSettings) -> Fresh | Render | Infer:
+def decide(item: Item, ledger: Ledger | None, settings: RunSettings) -> Decision:
+    """What is to be done for an item; without a ledger, as before a first run, everything is new."""
     if settings.force:
         return Infer("--force")
+    if ledger is None:
+        return Infer("new")
     return ledger.decide(item, settings.inference_key, settings.rendering_key, _outputs(item, settings))
 
 
@@ -132,6 +141,7 @@ class _Run:
 
     def infer(self, items: Sequence[Item]) -> Iterator[Result]:
         """Probe while the engine loads, plan, then decode ahead of inference."""
+        self.watcher.starting(len(items))
         self.host.start()
         probed: list[Probed] = []
         for item in items:
@@ -140,6 +150,8 @@ class _Run:
                 yield self._failed(outcome)
             else:
                 probed.append(outcome)
+        if not probed:
+            return
         loaded = self.host.load()
         self.watcher.loaded(loaded)
         planned, rows = self._plan(probed, loaded)
@@ -150,27 +162,28 @@ class _Run:
         """The order, the groups, and how many rows memory allows at once."""
         lengths = sorted({one.seconds for one in probed})
         needs = dict(zip(lengths, self.host.needs(lengths), strict=True))
-        room = budget.planning_budget(self.settings.memory_limit, loaded.weights)
+        room = budget.planning_budget(loaded.memory_limit, loaded.weights)
         planned = plan(probed, batch_size=self.settings.batch_size, need=needs.__getitem__, budget=room)
         largest = max(needs.values(), default=0)
-        rows = budget.slots(self.settings.memory_limit, loaded.weights, largest, self.settings.batch_size)
+        rows = budget.slots(loaded.memory_limit, loaded.weights, largest, self.settings.batch_size)
         return planned, rows
 
     def _run(self, planned: Sequence[Planned], rows: int) -> Iterator[Result]:
         jobs = _Jobs(planned, self.settings, self._active, self._undecodable)
-        try:
-            for event in self.host.run(jobs, rows):
+        # Closed in reverse: who waits for a job is let go before the host waits for whoever that is.
+        with closing(self.host.run(jobs, rows)) as events, closing(jobs):
+            for event in events:
                 self.watcher.readings(event.readings)
-                yield from self._undecoded(jobs)
+                yield from self._undecoded()
                 result = self._take(event.output)
                 if result is not None:
                     jobs.release(self._active.pop(event.output.job_id))
                     yield result
-            yield from self._undecoded(jobs)
-        finally:
-            jobs.close()
+            yield from self._undecoded()
+            for prepared in self._active.values():
+                yield self._failed(Failed(prepared.planned.probed.item, "infer", "the engine ended without a result"))
 
-    def _undecoded(self, jobs: _Jobs) -> Iterator[Result]:
+    def _undecoded(self) -> Iterator[Result]:
         while self._undecodable:
             yield self._failed(self._undecodable.pop(0))
 
@@ -184,13 +197,13 @@ class _Run:
             self._outputs.pop(output.job_id, None)
             return self._failed(Failed(item, "infer", output.cause))
         self.watcher.window(prepared.planned, output)
-        # By number: a job that was begun anew after a crash repeats the windows it had finished.
+        # By number: a job that was begun anew after a crash repeats the windows it had finished, or comes to fewer.
         windows = self._outputs.setdefault(output.job_id, {})
         windows[output.window] = output
         if not output.last:
             return None
         del self._outputs[output.job_id]
-        return self._done(prepared, [windows[number] for number in sorted(windows)])
+        return self._done(prepared, [windows[number] for number in sorted(windows) if number <= output.window])
 
     def _done(self, prepared: _Prepared, outputs: Sequence[Output]) -> Result:
         item, recording = prepared.planned.probed.item, prepared.recording
@@ -252,7 +265,7 @@ def _prepare(planned: Planned) -> _Prepared:
     item = planned.probed.item
     with item_stage(item.source, "decode"):
         mark, digest = fingerprint(item.source), content_hash(item.source)
-    return _Prepared(planned, decode(item), mark, digest)
+        return _Prepared(planned, decode(item), mark, digest)
 
 
 class _Jobs:

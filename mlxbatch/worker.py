@@ -69,7 +69,10 @@ Command = AskNeeds | Run | Stop
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
+    """The engine is there: bytes of its weights, and of what may be held on the device in all."""
+
     weights: int
+    memory_limit: int
     sample_rate: int
     readings: Readings
 
@@ -107,14 +110,18 @@ def work(spec: EngineSpec, receive: Callable[[], Command], send: Callable[[Reply
     try:
         engine = registry.build(spec)
         try:
-            send(Loaded(engine.weights(), engine.sample_rate, engine.readings()))
+            send(Loaded(engine.weights(), engine.memory_limit(), engine.sample_rate, engine.readings()))
             _serve(engine, receive, send)
         finally:
             engine.close()
     except Exception as error:
-        ours = error if isinstance(error, MlxBatchError) else None
-        cause = str(error) if ours else f"{type(error).__name__}: {error}"
-        send(Raised(ours, cause, traceback.format_exc()))
+        send(_raised(error))
+
+
+def _raised(error: BaseException) -> Raised:
+    ours = error if isinstance(error, MlxBatchError) else None
+    cause = str(error) if ours else f"{type(error).__name__}: {error}"
+    return Raised(ours, cause, "".join(traceback.format_exception(error)))
 
 
 def _serve(engine: Engine, receive: Callable[[], Command], send: Callable[[Reply], None]) -> None:
@@ -162,11 +169,24 @@ def child(spec: EngineSpec, commands: Connection, replies: Connection, slab: str
     # Ctrl-C reaches the whole process group; the parent decides what becomes of the child.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     arrived: queue.Queue[Command] = queue.Queue()
-    threading.Thread(target=_take, args=(commands, arrived, SharedMemory(slab)), name="take", daemon=True).start()
-    work(spec, arrived.get, replies.send)
+    sending = threading.Lock()
+
+    def send(reply: Reply) -> None:
+        with sending:
+            try:
+                replies.send(reply)
+            except OSError:
+                os._exit(1)  # the parent is gone, as in _take
+
+    threading.Thread(target=_take, args=(commands, arrived, SharedMemory(slab), send), name="take", daemon=True).start()
+    work(spec, arrived.get, send)
+    # At once: taking MLX down can hang or crash, and the parent waits for the end.
+    os._exit(0)
 
 
-def _take(commands: Connection, arrived: queue.Queue[Command], slab: SharedMemory) -> None:
+def _take(
+    commands: Connection, arrived: queue.Queue[Command], slab: SharedMemory, send: Callable[[Reply], None]
+) -> None:
     jobs = ArrivingJobs()
     try:
         while True:
@@ -182,6 +202,10 @@ def _take(commands: Connection, arrived: queue.Queue[Command], slab: SharedMemor
                     arrived.put(command)
     except (EOFError, OSError):
         # The parent is gone, killed perhaps: nobody is left to work for, whatever the engine is in the middle of.
+        os._exit(1)
+    except BaseException as error:
+        # No memory for the samples, say. The parent waits for an answer that nobody else would give.
+        send(_raised(error))
         os._exit(1)
 
 

@@ -15,6 +15,7 @@ from mlxbatch.device import DeviceSettings, device_settings, recommended_memory 
 from mlxbatch.engines.base import EngineSpec  # noqa: E402
 from mlxbatch.errors import DeviceLost, OutOfMemory, SetupError  # noqa: E402
 from mlxbatch.host import make_host  # noqa: E402
+from mlxbatch.types import Span  # noqa: E402
 
 
 def test_on_a_cpu_shares_are_of_the_machine_s_memory() -> None:
@@ -71,15 +72,72 @@ def test_the_host_says_what_may_be_held() -> None:
     host.close()
 
 
+def test_limits_are_put_back_after_an_error() -> None:
+    before = mx.set_memory_limit(7 * 10**9)
+    with pytest.raises(ZeroDivisionError), device_settings(DeviceSettings(memory_limit="1GB")):
+        _ = 1 / 0
+    assert mx.set_memory_limit(before) == 7 * 10**9
+
+
+def test_the_cache_is_emptied_on_the_way_out() -> None:
+    with device_settings(DeviceSettings()):
+        mx.eval(mx.ones((1024, 1024)) + 1)
+    assert device.readings().cache == 0
+
+
+def test_readings_see_what_is_allocated() -> None:
+    before = device.readings()
+    held = mx.zeros((1024, 1024))
+    mx.eval(held)
+    now = device.readings((Span("encode", 1.0, 2.0, 3),))
+    assert now.active >= before.active + held.nbytes
+    assert now.peak >= now.active
+    assert now.rss > 10**6
+    assert now.spans == (Span("encode", 1.0, 2.0, 3),)
+    assert before.spans == ()
+
+
+METAL = "[METAL] Command buffer execution failed: "
+
+
 @pytest.mark.parametrize(
     ("message", "kind"),
     [
         ("[malloc_or_wait] Unable to allocate 4096 bytes.", OutOfMemory),
-        ("[METAL] Command buffer execution failed: Insufficient Memory", OutOfMemory),
-        ("[metal::malloc] Attempting to allocate 9 bytes which is greater than", OutOfMemory),
-        ("[METAL] Command buffer execution failed: Caused GPU Timeout Error", DeviceLost),
+        ("[malloc] Unable to allocate 4096 bytes.", OutOfMemory),
+        (f"{METAL}Insufficient Memory (00000008:kIOGPUCommandBufferCallbackErrorOutOfMemory)", OutOfMemory),
+        (
+            "[metal::malloc] Attempting to allocate 9 bytes which is greater than the maximum allowed buffer size of "
+            "8 bytes.",
+            OutOfMemory,
+        ),
+        ("[metal::malloc] Resource limit (499000) exceeded.", OutOfMemory),
+        ("cudaMallocAsync(&data, size, stream) failed: out of memory", OutOfMemory),
+        ("cudaMallocManaged(&data, size) failed: out of memory", OutOfMemory),
+        ("std::bad_alloc", OutOfMemory),
+        (f"{METAL}Caused GPU Timeout Error (00000002:kIOGPUCommandBufferCallbackErrorTimeout)", DeviceLost),
+        (f"{METAL}Caused GPU Hang Error (00000003:kIOGPUCommandBufferCallbackErrorHang)", DeviceLost),
+        (f"{METAL}Discarded (victim of GPU error/recovery)", DeviceLost),
+        ("cudaStreamSynchronize(stream_) failed: unspecified launch failure", DeviceLost),
+        ("cudaMallocAsync(&data, size, stream) failed: an illegal memory access was encountered", DeviceLost),
         ("[matmul] Last dimension of first input", RuntimeError),
+        ("There is no Stream(cpu, 1) in current thread.", RuntimeError),
+        ("[metal::Device] Unable to load kernel steel_gemm", RuntimeError),
     ],
 )
 def test_errors_of_mlx_have_names(message: str, kind: type[Exception]) -> None:
-    assert type(device.translated(RuntimeError(message))) is kind
+    error = RuntimeError(message)
+    found = device.translated(error)
+    assert type(found) is kind
+    assert message in str(found)
+    with pytest.raises(kind) as caught, device.device_errors():
+        raise error
+    # The original stays to be seen; one that is passed on is not its own cause.
+    assert caught.value.__cause__ is (None if kind is RuntimeError else error)
+
+
+def test_memory_errors_and_others() -> None:
+    with pytest.raises(OutOfMemory, match="bad_alloc"), device.device_errors():
+        raise MemoryError("std::bad_alloc")
+    with pytest.raises(KeyError), device.device_errors():
+        raise KeyError("untouched")

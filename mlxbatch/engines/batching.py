@@ -46,7 +46,11 @@ def run_batches(
                 limit = max(1, len(batch) // 2)
                 waiting[:0] = batch
             continue
+        finally:
+            # Samples of finished jobs: not to be held while the next ones are awaited.
+            del batch
         yield from outputs
+        del outputs
 
 
 def _fill(waiting: list[Job], jobs: Jobs, upto: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -27,13 +28,14 @@ class FakeSettings:
     memory_limit: int = 4 * 10**9
     padding: str = "fixed"
     load_seconds: float = 0.0
+    checksum: bool = False
     raises_on: int | None = None
     dies_on: int | None = None
     signal: int = signal.SIGKILL
 
 
 class FakeEngine:
-    """Says how long each job is. Records the batch sizes it was given in `sizes`."""
+    """Says how long each job is, with `checksum` the CRC-32 of its samples too. Keeps its batches' sizes in `sizes`."""
 
     sample_rate = 16_000
 
@@ -75,7 +77,7 @@ class FakeEngine:
         time.sleep(self._settings.seconds_per_batch)
         ended = time.monotonic()
         self._spans.append(Span("infer", began, ended, len(batch)))
-        return [_output(job, ended - began) for job in batch]
+        return [self._output(job, ended - began) for job in batch]
 
     def _misbehave(self, batch: list[Job]) -> None:
         lengths = {len(job.samples) for job in batch}
@@ -84,9 +86,10 @@ class FakeEngine:
         if self._settings.raises_on in lengths:
             raise ArithmeticError("the fake engine was told to raise")
 
-
-def _output(job: Job, latency: float) -> Output:
-    text = f"{job.seconds:.2f} seconds of sound"
-    segments = (Segment(0.0, job.seconds, text, channel=job.channel),) if job.seconds else ()
-    stats = WindowStats(0.0, job.seconds, tokens=4, latency=latency)
-    return Output(job.id, 0, segments, stats, last=True, language=job.options.language or "en")
+    def _output(self, job: Job, latency: float) -> Output:
+        text = f"{job.seconds:.2f} seconds of sound"
+        if self._settings.checksum:
+            text += f" {zlib.crc32(job.samples.tobytes()):08x}"
+        segments = (Segment(0.0, job.seconds, text, channel=job.channel),) if job.seconds else ()
+        stats = WindowStats(0.0, job.seconds, tokens=4, latency=latency)
+        return Output(job.id, 0, segments, stats, last=True, language=job.options.language or "en")

@@ -21,7 +21,7 @@ from mlxbatch.engines.whisper.network import KeysValues
 from mlxbatch.engines.whisper.queue import WindowQueue
 from mlxbatch.engines.whisper.rules import Rules
 from mlxbatch.engines.whisper.slots import GrowingCache, Slots, Trial
-from mlxbatch.engines.whisper.tokens import Vocabulary
+from mlxbatch.engines.whisper.tokens import Vocabulary, multilingual
 from mlxbatch.engines.whisper.windows import (
     FRAMES_PER_STAMP,
     SAMPLE_RATE,
@@ -35,9 +35,7 @@ from mlxbatch.engines.whisper.windows import (
     pieces,
 )
 from mlxbatch.models.check import check_whisper
-from mlxbatch.types import JobFailed, Output, Readings, Segment, Span, WindowStats
-
-MULTILINGUAL_VOCABULARY = 51_865  # English-only models have 51,864 tokens
+from mlxbatch.types import Job, JobFailed, Output, Readings, Segment, Span, WindowStats
 
 
 @dataclass
@@ -59,20 +57,24 @@ class WhisperEngine:
     def __init__(self, spec: EngineSpec) -> None:
         assert spec.model is not None
         files = check_whisper(spec.model)
-        self._exit = ExitStack()
+        self._spec, self._dims = spec, files.dims
+        self._dtype: mx.Dtype = getattr(mx, spec.dtype)
+        self._vocabulary = Vocabulary.read(files.tokenizer)
+        many = multilingual(spec.model, self._vocabulary, files.dims.n_vocab)
+        self._languages = self._vocabulary.languages if many else {}
+        config = json.loads(files.config.read_text("utf-8"))
         settings = device.DeviceSettings(**spec.device)
         on_disk = sum(path.stat().st_size for path in files.weights)
-        self._exit.enter_context(device.device_settings(settings, weights=on_disk))
-        self._memory_limit = settings.memory_bytes()
-        self._dtype: mx.Dtype = getattr(mx, spec.dtype)
-        with device.device_errors():
-            self._network = network.load(list(files.weights), json.loads(files.config.read_text("utf-8")), self._dtype)
-        self._vocabulary = Vocabulary.read(files.tokenizer)
-        self._rules = Rules(self._vocabulary, files.dims.n_vocab)
-        self._dims = files.dims
-        self._spec = spec
-        self._encoders = EncoderStreams(self._network.encoder, spec.encode_rows, spec.encode_streams)
-        self._exit.callback(self._encoders.close)
+        # What is set on the device is put back where loading fails, too.
+        with ExitStack() as undo:
+            undo.enter_context(device.device_settings(settings, weights=on_disk))
+            self._memory_limit = settings.memory_bytes()
+            self._rules = Rules(self._vocabulary, files.dims.n_vocab)
+            with device.device_errors():
+                self._network = network.load(list(files.weights), config, self._dtype)
+            self._encoders = EncoderStreams(self._network.encoder, spec.encode_rows, spec.encode_streams)
+            undo.callback(self._encoders.close)
+            self._exit = undo.pop_all()
         self._outputs: deque[Output | JobFailed] = deque()
         self._spans: list[Span] = []
 
@@ -83,7 +85,7 @@ class WhisperEngine:
         max_tokens = dims.n_text_ctx // 2
         self._slots = Slots(self._network.decoder, self._rules, self._spec.batch_size, max_tokens)
         self._seated: dict[int, Seated] = {}
-        self._queue = WindowQueue(jobs, 2 * self._spec.batch_size, self._features, self._skip)
+        self._queue = WindowQueue(jobs, 2 * self._spec.batch_size, self._features, self._open, self._skip)
         while True:
             with device.device_errors():
                 self._queue.fill(wait=not self._seated)
@@ -120,6 +122,13 @@ class WhisperEngine:
 
     # ---- a window comes in
 
+    def _open(self, job: Job) -> Window | None:
+        language = job.options.language
+        if language is None or language in (self._languages or ("en",)):
+            return Window(job, language=language)
+        self._outputs.append(JobFailed(job.id, f"the model does not know the language {language!r}"))
+        return None
+
     def _features(self, window: Window) -> mx.array:
         return log_mel(window.samples, self._dims.n_mels, self._dtype)
 
@@ -149,7 +158,7 @@ class WhisperEngine:
         hidden = decoder(mx.full((n, 1), vocabulary.sot), mx.zeros((n, 1), mx.int32), cache, cross)
         logits = decoder.logits(hidden[:, 0])
         no_speech = mx.softmax(logits, axis=-1)[:, vocabulary.no_speech].tolist()
-        languages = self._languages(windows, logits)
+        languages = self._spoken(windows, logits)
         prompts = [self._prompt(window, language) for window, language in zip(windows, languages, strict=True)]
         rest = mx.array([prompt[1:] for prompt in prompts], mx.int32).reshape(n, -1)
         if rest.size:
@@ -159,20 +168,16 @@ class WhisperEngine:
             self._seated[row] = seated
             self._slots.join(row, self._trial(seated, prompts[index]), cross, cache, index)
 
-    def _languages(self, windows: list[Window], logits: mx.array) -> list[str]:
+    def _spoken(self, windows: list[Window], logits: mx.array) -> list[str]:
         """Each window's language: as given, else the most probable of the language tokens after start-of-transcript."""
-        if not self._multilingual:
+        if not self._languages:
             return ["en"] * len(windows)
-        codes = list(self._vocabulary.languages)
-        best = mx.argmax(logits[:, mx.array(list(self._vocabulary.languages.values()))], axis=-1).tolist()
+        codes = list(self._languages)
+        best = mx.argmax(logits[:, mx.array(list(self._languages.values()))], axis=-1).tolist()
         return [window.language or codes[index] for window, index in zip(windows, best, strict=True)]
 
-    @property
-    def _multilingual(self) -> bool:
-        return self._dims.n_vocab >= MULTILINGUAL_VOCABULARY
-
     def _prompt(self, window: Window, language: str) -> list[int]:
-        if not self._multilingual:
+        if not self._languages:
             return [self._vocabulary.sot]
         return self._vocabulary.prompt(language, window.job.options.task)
 

@@ -54,7 +54,7 @@ def log_mel(samples: NDArray[np.float32], n_mels: int, dtype: mx.Dtype = mx.floa
     """
     padded = np.zeros(WINDOW_SAMPLES + N_FFT, np.float32)
     half = N_FFT // 2
-    padded[half : half + len(samples)] = samples[:WINDOW_SAMPLES]
+    padded[half : half + len(samples)] = samples
     padded[:half] = padded[half + 1 : N_FFT + 1][::-1]
     padded[-half:] = padded[-N_FFT - 1 : -half - 1][::-1]
     frames = mx.as_strided(mx.array(padded), (WINDOW_SAMPLES // HOP, N_FFT), (HOP, 1))

@@ -7,6 +7,7 @@ that the caller owns, and positions are per row.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -66,7 +67,7 @@ class Block(nn.Module):
     def encode(self, x: mx.array) -> mx.array:
         y = self.attn_ln(x)
         x = x + self.attn.attend(y, *self.attn.keys_values(y))
-        return x + self._mlp(x)
+        return x + kernels.by_rows(self._mlp, x)
 
     def decode(self, x: mx.array, layer: int, cache: SelfCache, cross: KeysValues) -> mx.array:
         y = self.attn_ln(x)
@@ -89,8 +90,8 @@ class Encoder(nn.Module):
 
     def __call__(self, mel: mx.array) -> mx.array:
         """Log-mel [n, frames, n_mels] -> features [n, frames / 2, n_state]."""
-        x = kernels.gelu(self.conv1(mel))
-        x = kernels.gelu(self.conv2(x))
+        x = kernels.by_rows(kernels.gelu, self.conv1(mel))
+        x = kernels.by_rows(kernels.gelu, self.conv2(x))
         x = x + self._positions[: x.shape[1]].astype(x.dtype)
         for block in self.blocks:
             x = block.encode(x)
@@ -142,13 +143,24 @@ def load(weight_files: list[Path], config: dict[str, Any], dtype: mx.Dtype) -> N
     weights = _named(tensors)
     network = Network(layout.Dims.from_config(config))
     if quantization := config.get("quantization"):
-        bits = {key: quantization[key] for key in ("group_size", "bits")}
-        nn.quantize(network, **bits, class_predicate=lambda path, _: f"{path}.scales" in weights)
-    network.load_weights(list(weights.items()), strict=True)
+        _quantize(network, quantization, weights)
+    # Some conversions store more than weights, such as the alignment heads, or positions that are computed here.
+    wanted = {name for name, _ in flat(network)}
+    network.load_weights([(name, weight) for name, weight in weights.items() if name in wanted], strict=True)
     network.set_dtype(dtype)
     network.eval()
     mx.eval(network.parameters(), network.encoder._positions)
     return network
+
+
+def _quantize(network: Network, settings: dict[str, Any], stored: Collection[str]) -> None:
+    """Give the layers that are stored quantized that form; `settings` may hold some layers' own, under their paths."""
+    general = {key: settings[key] for key in ("group_size", "bits", "mode") if key in settings}
+
+    def form(path: str, _: nn.Module) -> bool | dict[str, Any]:
+        return f"{path}.scales" in stored and settings.get(path, True)
+
+    nn.quantize(network, **general, class_predicate=form)
 
 
 def _named(tensors: dict[str, mx.array]) -> dict[str, mx.array]:
@@ -157,8 +169,8 @@ def _named(tensors: dict[str, mx.array]) -> dict[str, mx.array]:
     weights = {}
     for name, tensor in tensors.items():
         canonical = layout.canonical_name(name) if hugging_face else name
-        if canonical is None or canonical == "encoder._positional_embedding":
-            continue  # the encoder's positions are computed
+        if canonical is None:
+            continue
         swap = hugging_face and canonical in layout.CONV_WEIGHTS
         weights[canonical] = tensor.swapaxes(1, 2) if swap else tensor
     return weights

@@ -10,8 +10,10 @@ import mlx.core as mx
 
 from mlxbatch.engines.base import Jobs
 from mlxbatch.engines.whisper.windows import Window
-from mlxbatch.types import Span
+from mlxbatch.types import Job, Span
 
+Open = Callable[[Job], Window | None]
+"""A job's first window; None where there is nothing to do for it."""
 Skip = Callable[[Window], Window | None]
 """Done with a window that needs no inference; gives the one after it."""
 
@@ -19,8 +21,10 @@ Skip = Callable[[Window], Window | None]
 class WindowQueue:
     """Pulls jobs when windows run short and starts each window's log-mel on the features' CPU stream at once."""
 
-    def __init__(self, jobs: Jobs, look_ahead: int, features: Callable[[Window], mx.array], skip: Skip) -> None:
-        self._jobs, self._look_ahead, self._features, self._skip = jobs, look_ahead, features, skip
+    def __init__(
+        self, jobs: Jobs, look_ahead: int, features: Callable[[Window], mx.array], opening: Open, skip: Skip
+    ) -> None:
+        self._jobs, self._look_ahead, self._features, self._open, self._skip = jobs, look_ahead, features, opening, skip
         self._stream = mx.new_stream(mx.Device(mx.cpu))
         self._heap: list[tuple[tuple[int, int], Window, mx.array, float]] = []
         self._more = True
@@ -40,14 +44,18 @@ class WindowQueue:
         return len(self._heap)
 
     def fill(self, *, wait: bool) -> None:
-        """Take jobs until the look-ahead is full; blocks for the next one only where `wait` and nothing is queued."""
+        """Take jobs until the look-ahead is full; blocks for one only where `wait` and nothing is queued.
+
+        For one alone: a silent recording queues nothing, and the next may not come before its output is out.
+        """
         while self._more and len(self._heap) < self._look_ahead and (self._jobs.ready() or (wait and not self._heap)):
+            wait = False
             try:
                 job = next(self._jobs)
             except StopIteration:
                 self._more = False
                 return
-            self.push(Window(job, language=job.options.language))
+            self.push(self._open(job))
 
     def push(self, window: Window | None) -> None:
         """Queue a window and start its features; digital silence is skipped, up to the first window with sound."""

@@ -9,8 +9,9 @@ import mlx.core as mx
 from mlxbatch.engines.whisper.network import Decoder, KeysValues
 from mlxbatch.engines.whisper.rules import Rules, RuleState, put
 
-# Lengths of the self-attention cache. Few shapes, so that MLX's buffer cache stays small; short texts pay for 64 only.
-CACHE_LENGTHS = (64, 128, 256, 448)
+# Lengths of the self-attention cache, and the model's context last. Few shapes, so that MLX's buffer cache stays small;
+# short texts pay for 64 only.
+CACHE_LENGTHS = (64, 128, 256)
 
 
 @dataclass
@@ -59,6 +60,8 @@ class Slots:
     def __init__(self, decoder: Decoder, rules: Rules, size: int, max_tokens: int) -> None:
         self.decoder, self.rules, self.size, self.max_tokens = decoder, rules, size, max_tokens
         self.trials: list[Trial | None] = [None] * size
+        context = decoder.positional_embedding.shape[0]
+        self._lengths = [*(n for n in CACHE_LENGTHS if n < context), context]
         self._cross: list[KeysValues] = []
         self._cache: list[KeysValues] = []
         self._tokens = mx.zeros((size,), mx.int32)
@@ -77,15 +80,19 @@ class Slots:
         return self.size - len(self.free)
 
     def join(self, row: int, trial: Trial, cross: list[KeysValues], prompt: GrowingCache, index: int) -> None:
-        """Put row `index` of a prefilled prompt and its audio's keys and values into a free slot."""
+        """Put row `index` of a prefilled prompt and its audio's keys and values into a free slot.
+
+        The whole row is written: a NaN that the slot's last window left behind would get through the mask (0 * NaN).
+        """
         self._reserve(cross, prompt)
+        unused = [(0, 0), (0, self._length - prompt.length), (0, 0)]
         for layer, (keys, values) in enumerate(cross):
             held_keys, held_values = self._cross[layer]
             held_keys[row], held_values[row] = keys[index], values[index]
         for layer, held in enumerate(prompt.layers):
             assert held is not None
             self_keys, self_values = self._cache[layer]
-            self_keys[row, :, : prompt.length], self_values[row, :, : prompt.length] = held[0][index], held[1][index]
+            self_keys[row], self_values[row] = mx.pad(held[0][index], unused), mx.pad(held[1][index], unused)
         self.restart(row, trial)
 
     def restart(self, row: int, trial: Trial) -> None:
@@ -158,14 +165,14 @@ class Slots:
         if not self._cross:
             self._cross = [_zeros(self.size, pair, pair[0].shape[2]) for pair in cross]
         if not self._cache:
-            length = next(n for n in CACHE_LENGTHS if n > prompt.length)
+            length = next(n for n in self._lengths if n > prompt.length)
             self._cache = [_zeros(self.size, pair, length) for pair in prompt.layers if pair is not None]
 
     def _grow(self, length: int) -> None:
         if length <= self._length:
             return
-        more = next((n for n in CACHE_LENGTHS if n >= length), CACHE_LENGTHS[-1]) - self._length
-        width = [(0, 0), (0, 0), (0, max(0, more)), (0, 0)]
+        more = next((n for n in self._lengths if n >= length), self._lengths[-1]) - self._length
+        width = [(0, 0), (0, 0), (0, more), (0, 0)]
         self._cache = [(mx.pad(keys, width), mx.pad(values, width)) for keys, values in self._cache]
 
     def _noise(self, n_vocab: int) -> mx.array | None:

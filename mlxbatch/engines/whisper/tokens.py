@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,6 +54,19 @@ class Vocabulary:
     def text(self, ids: Sequence[int]) -> str:
         """Text of the ids below `eot`; incomplete UTF-8 becomes U+FFFD."""
         return self.tokenizer.decode([i for i in ids if i < self.eot], skip_special_tokens=False)
+
+
+MULTILINGUAL_SIZE = 51_865  # English-only vocabularies have 51,864 tokens, those of the languages among them
+
+
+def multilingual(directory: Path, vocabulary: Vocabulary, n_vocab: int) -> bool:
+    """What generation_config.json says; by the vocabulary where it is missing, as in most MLX conversions."""
+    try:
+        config = json.loads((directory / "generation_config.json").read_bytes())
+    except (OSError, ValueError):
+        config = None
+    said = config.get("is_multilingual") if isinstance(config, dict) else None
+    return bool(vocabulary.languages) and (n_vocab >= MULTILINGUAL_SIZE if said is None else bool(said))
 
 
 # Large-v3's vocabulary says nospeech, those before it nocaptions.

@@ -1,0 +1,395 @@
+"""The whole engine on tiny weights: recordings of all lengths, whoever their neighbours are."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from safetensors.numpy import load_file, save_file
+
+from mlxbatch.engines.base import EngineSpec
+from mlxbatch.engines.whisper import engine as engine_module
+from mlxbatch.engines.whisper import network
+from mlxbatch.engines.whisper.engine import WhisperEngine
+from mlxbatch.engines.whisper.features import log_mel
+from mlxbatch.engines.whisper.slots import Slots, Trial
+from mlxbatch.engines.whisper.windows import Window
+from mlxbatch.types import Job, JobFailed, Output, Span, TranscribeOptions
+from tests.engines.whisper.parts import GREEDY, edit_json, job, noise, outputs_by_job, short_whisper
+from tests.jobs import RATE, Given
+
+Events = list[Output | JobFailed]
+SAMPLED = replace(GREEDY, temperatures=(0.0, 0.7))  # tiny weights are always unsure: the second is always tried
+DETECT = TranscribeOptions(temperatures=(0.0,))
+
+
+def spec(model: Path, batch_size: int = 4, **more: Any) -> EngineSpec:
+    return EngineSpec("whisper", model, batch_size=batch_size, device={"kind": "cpu"}, **more)
+
+
+def run(
+    model: Path | EngineSpec, jobs: Sequence[Job], batch_size: int = 4, admit: Callable[[int], int] | None = None
+) -> Events:
+    with closing(WhisperEngine(model if isinstance(model, EngineSpec) else spec(model, batch_size))) as engine:
+        return list(engine.run(Given(jobs), admit or (lambda live: batch_size)))
+
+
+def silence(count: int) -> NDArray[np.float32]:
+    return np.zeros(count, np.float32)
+
+
+def recordings() -> list[Job]:
+    """Of many lengths, with digital silence at the front, inside and alone."""
+    lengths = (0, 1, 160, 1500, 2 * RATE, 31 * RATE, 3 * RATE)
+    jobs = [job(number, noise(count), SAMPLED if number % 2 else GREEDY) for number, count in enumerate(lengths)]
+    holed = noise(95 * RATE)
+    holed[20 * RATE : 60 * RATE] = 0
+    more = [holed, np.concatenate([silence(40 * RATE), noise(5 * RATE)]), silence(65 * RATE), 0.3 * noise(8 * RATE)]
+    jobs += [job(len(jobs) + number, samples, DETECT) for number, samples in enumerate(more)]
+    return jobs
+
+
+def told(outputs: Sequence[Output]) -> list[Any]:
+    """All that must not depend on the batch."""
+    return [
+        (
+            output.window,
+            output.last,
+            output.language,
+            replace(output.stats, latency=0),
+            [(s.start, s.end, s.text, s.temperature, s.channel) for s in output.segments],
+        )
+        for output in outputs
+    ]
+
+
+@pytest.fixture(scope="module")
+def alone(short: Path) -> dict[int, list[Output]]:
+    """What each recording gets with no neighbour."""
+    with closing(WhisperEngine(spec(short, 1))) as engine:
+        return {one.id: outputs_by_job(list(engine.run(Given([one]), lambda live: 1)))[one.id] for one in recordings()}
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "rows", "streams", "order"),
+    [(1, 1, 1, 1), (4, 8, 1, None), (8, 2, 2, 3)],
+)
+def test_a_recording_gets_in_a_batch_what_it_gets_alone(
+    short: Path, alone: dict[int, list[Output]], batch_size: int, rows: int, streams: int, order: int | None
+) -> None:
+    jobs = recordings()
+    if order is not None:
+        random.Random(order).shuffle(jobs)
+    found = outputs_by_job(run(spec(short, batch_size, encode_rows=rows, encode_streams=streams), jobs, batch_size))
+    assert found.keys() == alone.keys()
+    for number, outputs in found.items():
+        assert told(outputs) == told(alone[number])
+        for ours, theirs in zip(outputs, alone[number], strict=True):
+            for one, other in zip(ours.segments, theirs.segments, strict=True):
+                assert one.avg_logprob == pytest.approx(other.avg_logprob, abs=1e-4)
+                assert one.no_speech_prob == pytest.approx(other.no_speech_prob, abs=1e-4)
+
+
+def test_windows_and_times_are_in_order(alone: dict[int, list[Output]]) -> None:
+    for one in recordings():
+        outputs = alone[one.id]
+        assert [output.window for output in outputs] == list(range(len(outputs)))
+        assert [output.last for output in outputs] == [False] * (len(outputs) - 1) + [True]
+        time = 0.0
+        for output in outputs:
+            for segment in output.segments:
+                assert time <= segment.start < segment.end <= one.seconds
+                time = segment.end
+        assert outputs[-1].stats.start + outputs[-1].stats.seconds == pytest.approx(one.seconds)
+    assert any(output.segments for outputs in alone.values() for output in outputs)
+    assert max(len(outputs) for outputs in alone.values()) > 3
+
+
+def test_digital_silence_is_never_heard(alone: dict[int, list[Output]]) -> None:
+    silent = alone[9]
+    assert [(output.window, output.last, output.segments, output.language) for output in silent] == [
+        (0, False, (), None),
+        (1, False, (), None),
+        (2, True, (), None),
+    ]
+    assert [output.stats.tokens for output in silent] == [0, 0, 0]
+    assert (alone[8][0].segments, alone[8][0].stats.attempts, alone[8][0].language) == ((), 0, None)
+    assert alone[8][1].language is not None
+    assert alone[8][1].stats.start == 30
+
+
+def test_options_and_channel_of_the_job_come_back(short: Path) -> None:
+    one = replace(job(7, noise(2 * RATE)), channel=1)
+    found = outputs_by_job(run(short, [one]))[7]
+    assert found[0].language == "en"
+    assert {segment.channel for output in found for segment in output.segments} == {1}
+
+
+def test_the_language_is_that_of_the_first_window_with_sound(short: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, str | None, str]] = []
+    spoken = WhisperEngine._spoken
+
+    def watch(self: WhisperEngine, windows: list[Window], logits: mx.array) -> list[str]:
+        found = spoken(self, windows, logits)
+        asked.extend((window.index, window.language, code) for window, code in zip(windows, found, strict=True))
+        return found
+
+    monkeypatch.setattr(WhisperEngine, "_spoken", watch)
+    samples = np.concatenate([silence(30 * RATE), noise(31 * RATE)])
+    outputs = outputs_by_job(run(short, [job(0, samples, DETECT)]))[0]
+    language = asked[0][2]
+    assert asked[0] == (1, None, language)
+    assert [(given, used) for _, given, used in asked[1:]] == [(language, language)] * (len(asked) - 1)
+    assert len(asked) > 1
+    assert [output.language for output in outputs] == [None] + [language] * len(asked)
+
+
+# ---- the gates
+
+
+def attempts(monkeypatch: pytest.MonkeyPatch) -> list[Trial]:
+    """All trials that begin from now on."""
+    begun: list[Trial] = []
+    restart = Slots.restart
+
+    def watch(self: Slots, row: int, trial: Trial) -> None:
+        begun.append(trial)
+        restart(self, row, trial)
+
+    monkeypatch.setattr(Slots, "restart", watch)
+    return begun
+
+
+@pytest.mark.parametrize(
+    "gate",
+    [{}, {"logprob_threshold": -100.0, "compression_ratio_threshold": 0.01}],
+    ids=["log-probability", "compression"],
+)
+def test_temperatures_are_tried_in_order_and_the_last_is_accepted(
+    short: Path, monkeypatch: pytest.MonkeyPatch, gate: dict[str, float]
+) -> None:
+    begun = attempts(monkeypatch)
+    options = TranscribeOptions(language="en", **gate)  # type: ignore[arg-type]
+    samples = noise(2 * RATE)
+    outputs = outputs_by_job(run(short, [job(0, samples, options)]))[0]
+    assert [trial.temperature for trial in begun[:6]] == [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
+    assert len({trial.seed for trial in begun[:6]}) == 6
+    assert len(begun) == 6 * len(outputs)
+    assert {output.stats.attempts for output in outputs} == {6}
+    assert {segment.temperature for output in outputs for segment in output.segments} == {1.0}
+    assert outputs[0].stats.tokens == len(begun[5].tokens)
+
+
+def test_a_text_that_passes_is_not_tried_again(short: Path) -> None:
+    options = TranscribeOptions(language="en", logprob_threshold=-100, compression_ratio_threshold=100)
+    outputs = outputs_by_job(run(short, [job(0, noise(2 * RATE), options)]))[0]
+    assert {output.stats.attempts for output in outputs} == {1}
+    assert {segment.temperature for output in outputs for segment in output.segments} == {0.0}
+
+
+def test_no_speech_ends_a_window_without_text_or_language(short: Path) -> None:
+    options = TranscribeOptions(no_speech_threshold=-1)
+    outputs = outputs_by_job(run(short, [job(0, noise(31 * RATE), options)]))[0]
+    assert [(output.segments, output.stats.attempts, output.language) for output in outputs] == [((), 1, None)] * 2
+    assert [output.stats.start for output in outputs] == [0, 30]
+
+
+# ---- what goes wrong
+
+
+def test_nan_fails_its_recording_and_no_other(
+    short: Path, alone: dict[int, list[Output]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def poisoned(samples: NDArray[np.float32], n_mels: int, dtype: mx.Dtype) -> mx.array:
+        mel = log_mel(samples, n_mels, dtype)
+        return mel * mx.nan if len(samples) == 12_345 else mel
+
+    monkeypatch.setattr(engine_module, "log_mel", poisoned)
+    jobs = [one for one in recordings() if one.seconds < 10]
+    bad = [job(100 + number, noise(12_345, number), SAMPLED) for number in range(3)]
+    # In this order into the slots, so that bad ones are first and in between.
+    mixed = [replace(one, id=number) for number, one in enumerate([*bad[:2], *jobs[:4], bad[2], *jobs[4:]])]
+    for batch_size in (1, 3):
+        events = run(short, mixed, batch_size)
+        failed = [event for event in events if isinstance(event, JobFailed)]
+        assert sorted(failure.job_id for failure in failed) == [0, 1, 6]
+        assert all("NaN" in failure.cause and "0.0 s" in failure.cause for failure in failed)
+        found = outputs_by_job([event for event in events if isinstance(event, Output)])
+        assert {number: told(outputs) for number, outputs in found.items()} == {
+            number: told(alone[int(one.item_id.removeprefix("item"))])
+            for number, one in enumerate(mixed)
+            if number not in (0, 1, 6)
+        }
+
+
+def test_weights_of_nan_fail_all_that_is_heard(tmp_path: Path) -> None:
+    directory = short_whisper(tmp_path / "nan")
+    tensors = load_file(directory / "model.safetensors")
+    tensors["encoder.ln_post.bias"][3] = np.nan
+    save_file(tensors, directory / "model.safetensors")
+    events = run(directory, [job(0, noise(RATE)), job(1, silence(RATE)), job(2, noise(40 * RATE))])
+    assert {event.job_id for event in events if isinstance(event, JobFailed)} == {0, 2}
+    assert [event.job_id for event in events if isinstance(event, Output)] == [1]
+
+
+def test_a_language_that_the_model_lacks_fails_its_recording(short: Path) -> None:
+    """Cantonese came with large-v3."""
+    jobs = [job(number, noise(RATE), replace(GREEDY, language=code)) for number, code in enumerate(("yue", "en"))]
+    events = run(short, jobs)
+    assert [event for event in events if event.job_id == 0] == [
+        JobFailed(0, "the model does not know the language 'yue'")
+    ]
+    assert any(isinstance(event, Output) and event.last for event in events if event.job_id == 1)
+
+
+def test_a_failure_to_load_leaves_the_device_as_it_was(short: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("[metal::malloc] Unable to allocate 9 bytes.")
+
+    monkeypatch.setattr(network, "load", fail)
+    before = mx.set_memory_limit(3 * 10**9)
+    try:
+        with pytest.raises(engine_module.device.OutOfMemory):
+            WhisperEngine(spec(short))
+        assert mx.set_memory_limit(before) == 3 * 10**9
+    finally:
+        mx.set_memory_limit(before)
+
+
+# ---- English-only models
+
+
+def test_an_english_only_model_has_no_language_in_its_prompt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = short_whisper(tmp_path / "english")
+    edit_json(directory / "generation_config.json", is_multilingual=False)
+    begun = attempts(monkeypatch)
+    jobs = [
+        job(number, noise(RATE, number), replace(GREEDY, language=code))
+        for number, code in enumerate((None, "en", "de"))
+    ]
+    events = run(directory, jobs, 2)
+    assert {len(trial.prompt) for trial in begun} == {1}
+    assert {event.language for event in events if isinstance(event, Output)} == {"en"}
+    assert [event.job_id for event in events if isinstance(event, JobFailed)] == [2]
+
+
+# ---- how much at once
+
+
+@pytest.mark.parametrize("allowed", [1, 2, 3])
+def test_never_more_rows_than_admitted(short: Path, monkeypatch: pytest.MonkeyPatch, allowed: int) -> None:
+    live: list[int] = []
+    step = Slots.step
+
+    def watch(self: Slots) -> list[int]:
+        live.append(self.live)
+        return step(self)
+
+    monkeypatch.setattr(Slots, "step", watch)
+    asked: list[int] = []
+
+    def admit(now: int) -> int:
+        asked.append(now)
+        return allowed
+
+    jobs = [job(number, noise(1500, number)) for number in range(6)]
+    found = outputs_by_job(run(spec(short, 4), jobs, admit=admit))
+    assert len(found) == 6
+    assert max(live) == allowed
+    assert max(asked) <= allowed
+
+
+def test_an_admission_that_shrinks_waits_for_rows_to_leave(short: Path) -> None:
+    answers = iter([4, 4, 0, 0, 1])
+    jobs = [job(number, noise(1500, number)) for number in range(6)]
+    found = outputs_by_job(run(spec(short, 4), jobs, admit=lambda live: max(next(answers, 2), live == 0)))
+    assert len(found) == 6
+
+
+def test_need_grows_with_the_length(tiny: Path) -> None:
+    with closing(WhisperEngine(spec(tiny))) as engine:
+        needs = [engine.need(seconds) for seconds in (0, 1, 30, 3600)]
+        assert needs == sorted(set(needs))
+        assert needs[-1] - needs[0] == 3600 * RATE * 4
+        assert engine.weights() == sum(weight.size * 4 for weight in load_file(tiny / "model.safetensors").values())
+        assert engine.memory_limit() > 0
+
+
+class OneByOne:
+    """Jobs of which each comes only when the one before is done, as with a prefetch of one recording."""
+
+    def __init__(self, jobs: Sequence[Job]) -> None:
+        self.waiting, self.done, self.given = list(jobs), 0, 0
+
+    def __iter__(self) -> Iterator[Job]:
+        return self
+
+    def __next__(self) -> Job:
+        if not self.waiting:
+            raise StopIteration
+        assert self.done == self.given, "deadlock: it waits for a job, and holds back the output that frees its place"
+        self.given += 1
+        return self.waiting.pop(0)
+
+    def ready(self) -> bool:
+        return self.done == self.given
+
+
+def test_outputs_go_out_before_it_waits_for_the_next_job(short: Path) -> None:
+    jobs = OneByOne([job(0, silence(RATE)), job(1, noise(RATE)), job(2, silence(0)), job(3, silence(40 * RATE))])
+    with closing(WhisperEngine(spec(short))) as engine:
+        for event in engine.run(jobs, lambda live: 4):
+            assert isinstance(event, Output)
+            jobs.done += event.last
+    assert jobs.done == 4
+
+
+def test_no_jobs_no_outputs(short: Path) -> None:
+    assert run(short, []) == []
+
+
+def test_an_engine_runs_again(short: Path) -> None:
+    one = job(0, noise(2 * RATE))
+    with closing(WhisperEngine(spec(short))) as engine:
+        first, second = (list(engine.run(Given([one]), lambda live: 4)) for _ in range(2))
+    assert told(outputs_by_job(first)[0]) == told(outputs_by_job(second)[0])
+
+
+# ---- readings
+
+
+def test_spans_of_every_stage_and_a_look_ahead_that_is_real(short: Path) -> None:
+    jobs = [job(number, noise(RATE, number)) for number in range(4)]
+    spans: list[Span] = []
+    with closing(WhisperEngine(spec(short, 1))) as engine:
+        for _ in engine.run(Given(jobs), lambda live: 1):
+            readings = engine.readings()
+            assert readings.active > 0
+            spans += readings.spans
+        spans += engine.readings().spans
+        assert engine.readings().spans == ()
+    assert {span.stage for span in spans} == {"features", "encode", "decode"}
+    assert all(span.begin <= span.end and span.rows >= 1 for span in spans)
+    first_decode = next(span for span in spans if span.stage == "decode")
+    features = [span for span in spans if span.stage == "features"]
+    assert len(features) >= 4
+    assert sum(span.begin < first_decode.end for span in features) >= 2  # the second window's, while the first decodes
+    assert sum(span.rows for span in spans if span.stage == "encode") == len(features)
+
+
+# ---- precision
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_half_precision_runs(short: Path, dtype: str) -> None:
+    outputs = outputs_by_job(run(spec(short, 2, dtype=dtype), [job(0, noise(RATE)), job(1, noise(1500))]))
+    assert outputs.keys() == {0, 1}
+    assert all(np.isfinite(segment.avg_logprob) for found in outputs.values() for o in found for segment in o.segments)

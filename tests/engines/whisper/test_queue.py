@@ -1,0 +1,97 @@
+"""Windows that wait: their order, how far it looks ahead, what it blocks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import mlx.core as mx
+import numpy as np
+
+from mlxbatch.engines.whisper.queue import WindowQueue
+from mlxbatch.engines.whisper.windows import Window
+from mlxbatch.types import Job
+from tests.engines.whisper.parts import job, noise
+from tests.jobs import RATE, Given
+
+
+class Arriving(Given):
+    """Jobs of which only `here` are there: asking for a further one would block."""
+
+    def __init__(self, jobs: Sequence[Job], here: int) -> None:
+        super().__init__(jobs, lambda: self.here > 0)
+        self.here, self.blocked = here, 0
+
+    def __next__(self) -> Job:
+        self.blocked += self.here == 0
+        self.here = max(0, self.here - 1)
+        return super().__next__()
+
+
+def queue(jobs: Given, look_ahead: int = 4, skip: Callable[[Window], Window | None] = lambda _: None) -> WindowQueue:
+    return WindowQueue(jobs, look_ahead, lambda window: mx.full((3,), window.job.id), Window, skip)
+
+
+def test_windows_go_in_plan_order_and_earlier_jobs_go_on_first() -> None:
+    jobs = [job(number, noise(40 * RATE, number)) for number in (5, 2, 9)]
+    waiting = queue(Given(jobs))
+    waiting.fill(wait=True)
+    windows, features = waiting.take(2)
+    assert [window.order for window in windows] == [(2, 0), (5, 0)]
+    assert features[:, 0].tolist() == [2, 5]
+    waiting.push(windows[1].following(3000, None))
+    assert [window.order for window in waiting.take(9)[0]] == [(5, 1), (9, 0)]
+    assert waiting.exhausted
+    assert [span.stage for span in waiting.spans] == ["features"] * 4
+
+
+def test_it_looks_only_so_far_ahead() -> None:
+    waiting = queue(Given([job(number, noise(160)) for number in range(9)]), look_ahead=4)
+    waiting.fill(wait=True)
+    assert len(waiting) == 4
+    assert not waiting.draining
+    waiting.take(3)
+    waiting.fill(wait=False)
+    assert len(waiting) == 4
+
+
+def test_it_blocks_only_when_there_is_nothing_else_to_do() -> None:
+    jobs = Arriving([job(number, noise(160)) for number in range(4)], here=1)
+    waiting = queue(jobs)
+    waiting.fill(wait=True)
+    assert (len(waiting), jobs.blocked) == (1, 0)
+    waiting.fill(wait=True)
+    assert (len(waiting), jobs.blocked) == (1, 0)
+    waiting.take(1)
+    waiting.fill(wait=False)
+    assert (len(waiting), jobs.blocked) == (0, 0)
+    waiting.fill(wait=True)
+    assert (len(waiting), jobs.blocked) == (1, 1)
+
+
+def test_it_blocks_for_one_job_alone_though_that_is_silent() -> None:
+    """What it has to say of the silent one may be what the next one waits for."""
+    jobs = Arriving([job(number, np.zeros(160, np.float32)) for number in range(3)], here=0)
+    skipped: list[Window] = []
+    waiting = queue(jobs, skip=skipped.append)  # type: ignore[arg-type]
+    waiting.fill(wait=True)
+    assert (len(waiting), len(skipped), jobs.blocked) == (0, 1, 1)
+
+
+def test_silence_is_skipped_up_to_the_first_sound() -> None:
+    samples = np.concatenate([np.zeros(70 * RATE, np.float32), noise(RATE)])
+    waiting = queue(Given([job(0, samples)]), skip=lambda window: window.following(3000, "en"))
+    waiting.fill(wait=True)
+    (window,), _ = waiting.take(1)
+    assert (window.index, window.start, window.language) == (2, 60, "en")
+
+
+def test_features_begin_when_a_window_is_queued() -> None:
+    begun: list[int] = []
+
+    def features(window: Window) -> mx.array:
+        begun.append(window.job.id)
+        return mx.zeros((3,))
+
+    waiting = WindowQueue(Given([job(n, noise(160)) for n in range(3)]), 4, features, Window, lambda _: None)
+    waiting.fill(wait=True)
+    assert begun == [0, 1, 2]

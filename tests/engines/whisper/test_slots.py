@@ -1,0 +1,242 @@
+"""Rows that join, step together and leave: each gets what it gets alone."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import mlx.core as mx
+import pytest
+
+from mlxbatch.engines.whisper import network
+from mlxbatch.engines.whisper.network import KeysValues, Network
+from mlxbatch.engines.whisper.rules import Rules
+from mlxbatch.engines.whisper.slots import GrowingCache, Slots, Trial
+from mlxbatch.engines.whisper.tokens import Vocabulary
+from mlxbatch.models.check import check_whisper
+from tests.engines.whisper.parts import short_whisper
+
+NAN = -1  # the window that is all NaN
+LONG = 150  # tokens: past the cache's first two lengths, 64 and 128
+
+
+class Rig:
+    """A network, its rules, and windows that are random audio features."""
+
+    def __init__(self, directory: Path) -> None:
+        files = check_whisper(directory)
+        self.network: Network = network.load(list(files.weights), json.loads(files.config.read_text()), mx.float32)
+        self.vocabulary = Vocabulary.read(files.tokenizer)
+        self.rules = Rules(self.vocabulary, files.dims.n_vocab)
+        self.prompt = self.vocabulary.prompt("en", "transcribe")
+        self.max_tokens = LONG
+
+    def slots(self, size: int) -> Slots:
+        return Slots(self.network.decoder, self.rules, size, self.max_tokens)
+
+    def trial(self, temperature: float = 0.0, seed: int = 0, end: int = 1500) -> Trial:
+        return Trial(self.prompt, end, temperature, seed)
+
+    def prefilled(self, window: int) -> tuple[list[KeysValues], GrowingCache]:
+        audio = mx.random.normal((1, 1500, 64), key=mx.random.key(max(window, 0)))
+        if window == NAN:
+            audio = mx.full(audio.shape, mx.nan)
+        cross, cache = self.network.decoder.cross(audio), GrowingCache(2)
+        self.network.decoder(mx.array([self.prompt]), mx.arange(3)[None], cache, cross)
+        return cross, cache
+
+    def join(self, slots: Slots, row: int, window: int, trial: Trial) -> Trial:
+        cross, cache = self.prefilled(window)
+        slots.join(row, trial, cross, cache, 0)
+        return trial
+
+    def alone(self, window: int, temperature: float = 0.0, seed: int = 0, end: int = 1500) -> Trial:
+        slots = self.slots(1)
+        trial = self.join(slots, 0, window, self.trial(temperature, seed, end))
+        while not slots.step():
+            pass
+        return trial
+
+
+@pytest.fixture(scope="module")
+def rig(tiny: Path) -> Rig:
+    """One whose texts never end: words are likelier than timestamps, and the end of text is unlikely."""
+    rig = Rig(tiny)
+    embedding = rig.network.decoder.token_embedding
+    weight, eot = embedding.weight, rig.vocabulary.eot
+    embedding.weight = mx.concatenate([3 * weight[:eot], 0 * weight[eot : eot + 1], weight[eot + 1 :]])
+    return rig
+
+
+@pytest.fixture(scope="module")
+def ending(short: Path) -> Rig:
+    """One whose texts end by themselves, most of them."""
+    rig = Rig(short)
+    rig.max_tokens = 32
+    return rig
+
+
+def same(found: Trial, wanted: Trial) -> None:
+    assert found.tokens == wanted.tokens
+    assert found.avg_logprob == pytest.approx(wanted.avg_logprob, abs=1e-4)
+
+
+def test_a_full_row_ends(rig: Rig) -> None:
+    trial = rig.alone(0)
+    assert trial.finished
+    assert len(trial.tokens) == LONG
+    assert math.isfinite(trial.logprob)
+
+
+def test_texts_differ_with_the_audio_and_end(ending: Rig) -> None:
+    """Or the tests below would prove nothing."""
+    texts = [ending.alone(window).tokens for window in range(6)]
+    assert len({tuple(text) for text in texts}) == 6
+    assert len({len(text) for text in texts}) > 2
+    assert min(map(len, texts)) < 32
+
+
+@pytest.mark.parametrize("size", [2, 3, 8])
+def test_rows_join_and_leave_at_any_step(ending: Rig, size: int) -> None:
+    wanted = [ending.alone(window, 0.7 * (window % 3 == 2), window, 1500 - 100 * window) for window in range(10)]
+    slots, waiting, done = ending.slots(size), list(range(10)), dict[int, Trial]()
+    seated: dict[int, int] = {}
+    step = 0
+    while waiting or seated:
+        # One at a time, every third step: rows are at different places, and freed ones idle for a while.
+        if waiting and slots.free and (step % 3 == 0 or not seated):
+            window, row = waiting.pop(0), slots.free[-1]
+            trial = ending.trial(0.7 * (window % 3 == 2), window, 1500 - 100 * window)
+            done[window] = ending.join(slots, row, window, trial)
+            seated[row] = window
+        for row in slots.step():
+            slots.leave(row)
+            del seated[row]
+        step += 1
+    assert slots.free == list(range(size))
+    for window, trial in enumerate(wanted):
+        same(done[window], trial)
+
+
+def test_the_cache_grows_under_rows_of_all_ages(rig: Rig) -> None:
+    wanted = [rig.alone(window) for window in range(3)]
+    slots, lengths = rig.slots(3), set[int]()
+    trials = [rig.join(slots, 0, 0, rig.trial())]
+    finished: list[int] = []
+    for step in range(LONG + 90):
+        if step in (40, 80):
+            trials.append(rig.join(slots, len(trials), len(trials), rig.trial()))
+        finished += slots.step()
+        lengths.add(slots._length)
+    assert lengths == {64, 128, 256}
+    assert finished == [0, 1, 2]
+    for trial, alone in zip(trials, wanted, strict=True):
+        same(trial, alone)
+
+
+def test_a_late_joiner_comes_into_a_grown_cache(rig: Rig) -> None:
+    wanted = rig.alone(5)
+    slots = rig.slots(2)
+    rig.join(slots, 0, 4, rig.trial())
+    for _ in range(140):
+        slots.step()
+    trial = rig.join(slots, 1, 5, rig.trial())
+    while not trial.finished:
+        slots.step()
+    same(trial, wanted)
+
+
+def test_a_window_is_tried_again_at_another_temperature(ending: Rig) -> None:
+    hot, cold = ending.alone(1, 0.8, 5), ending.alone(2)
+    slots = ending.slots(2)
+    first, neighbour = ending.join(slots, 0, 1, ending.trial()), ending.join(slots, 1, 2, ending.trial())
+    while not first.finished:
+        slots.step()
+    again = ending.trial(0.8, 5)
+    slots.restart(0, again)
+    while not (again.finished and neighbour.finished):
+        slots.step()
+    same(first, ending.alone(1))
+    same(again, hot)
+    same(neighbour, cold)
+
+
+def test_a_trial_that_is_abandoned_leaves_nothing_behind(ending: Rig) -> None:
+    slots = ending.slots(1)
+    first = ending.join(slots, 0, 1, ending.trial(1.0, 9))
+    for _ in range(4):
+        slots.step()
+    said = list(first.tokens)
+    slots.leave(0)
+    second = ending.join(slots, 0, 3, ending.trial(0.7, 3))
+    while not second.finished:
+        slots.step()
+    assert first.tokens == said
+    same(second, ending.alone(3, 0.7, 3))
+
+
+def test_samples_are_a_matter_of_seed_and_temperature(ending: Rig) -> None:
+    texts = [ending.alone(0, t, seed).tokens for t, seed in [(0.9, 1), (0.9, 1), (0.9, 2), (0.5, 1)]]
+    assert texts[0] == texts[1]
+    assert texts[0] != texts[2]
+    assert texts[0] != texts[3]
+
+
+def test_nan_ends_its_row_and_no_other(ending: Rig) -> None:
+    slots = ending.slots(2)
+    bad, good = ending.join(slots, 0, NAN, ending.trial()), ending.join(slots, 1, 2, ending.trial())
+    while not good.finished:
+        slots.step()
+    assert bad.finished
+    assert math.isnan(bad.logprob)
+    assert bad.tokens == []
+    same(good, ending.alone(2))
+
+
+def test_nan_does_not_pass_to_the_next_window_in_its_slot(ending: Rig) -> None:
+    slots = ending.slots(1)
+    bad = ending.join(slots, 0, NAN, ending.trial())
+    while not bad.finished:
+        slots.step()
+    for _ in range(5):  # and it goes on writing while nobody looks
+        slots.step()
+    slots.leave(0)
+    good = ending.join(slots, 0, 2, ending.trial())
+    while not good.finished:
+        slots.step()
+    same(good, ending.alone(2))
+
+
+def test_dead_rows_stay_inside_the_model_s_context(tmp_path: Path) -> None:
+    rig = Rig(short_whisper(tmp_path / "narrow", n_text_ctx=40))
+    rig.max_tokens = 20
+    wanted = rig.alone(1)
+    slots = rig.slots(2)
+    for _ in range(4):  # row 1 was never used, and row 0 sees four windows pass
+        trial = rig.join(slots, 0, 1, rig.trial())
+        while not trial.finished:
+            slots.step()
+            assert max(slots._positions.tolist()) < 40
+        slots.leave(0)
+        same(trial, wanted)
+    assert slots._length == 40
+
+
+def test_memory_does_not_grow_with_the_windows(ending: Rig) -> None:
+    slots = ending.slots(2)
+    prepared = [ending.prefilled(window) for window in range(2)]
+
+    def decode(count: int) -> int:
+        for number in range(count):
+            for row in range(2):
+                cross, cache = prepared[(number + row) % 2]
+                slots.join(row, ending.trial(0.5 * row, number), cross, cache, 0)
+            while slots.live:
+                for row in slots.step():
+                    slots.leave(row)
+        mx.synchronize()
+        return mx.get_active_memory()
+
+    before = decode(3)
+    assert decode(12) <= before + 100_000
