@@ -52,7 +52,7 @@ def _softmax2(q: mx.array, k: mx.array, v: mx.array, mask: mx.array | None) -> m
 
 
 def by_rows(work: Callable[[mx.array], mx.array], x: mx.array, rows: int = 192) -> mx.array:
-    """`work` on x [n, t, d], row by row independent: on the CPU in stretches of t that stay in the processor's cache."""
+    """`work`, which treats rows apart, on x [n, t, d]: on the CPU in stretches of t that stay in the cache."""
     if on_gpu() or x.shape[1] <= rows:
         return work(x)
     return mx.concatenate([work(part) for part in mx.split(x, range(rows, x.shape[1], rows), axis=1)], axis=1)

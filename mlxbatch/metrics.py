@@ -109,7 +109,9 @@ class RunStats:
         """Take the readings that came with a reply of the device's host."""
         self.peak_bytes = max(self.peak_bytes, readings.peak)
         self.peak_rss = max(self.peak_rss, readings.rss)
-        self.spans += readings.spans
+        # A span of "features" lasts until its window is taken, waiting included: it says when work began, not how long
+        # it took, so it belongs in the log and not in these sums.
+        self.spans += [span for span in readings.spans if span.stage != "features"]
 
     def stop(self) -> None:
         """Stop the clock: what comes after, such as printing the table, is not the run's time."""

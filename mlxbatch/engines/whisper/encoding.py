@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from itertools import groupby
 
 import mlx.core as mx
 
@@ -26,20 +27,25 @@ class EncoderStreams:
         self._local = threading.local()
         self._pool = ThreadPoolExecutor(streams, "encode", self._open) if streams > 1 else None
 
-    def encode(self, features: mx.array) -> mx.array:
-        """Log-mel [n, 3000, n_mels], evaluated -> audio features [n, 1500, n_state], evaluated.
+    def encode(self, features: list[mx.array]) -> list[mx.array]:
+        """Log-mels [frames, n_mels], evaluated -> audio features [n, frames / 2, n_state] by stretches of equal length.
 
         A window gets the same whatever the batch: calls never mix lengths, and a row does not see its neighbours.
         """
-        calls = mx.split(features, range(self._rows, len(features), self._rows))
+        calls = [
+            mx.stack(same[start : start + self._rows])
+            for same in _runs(features)
+            for start in range(0, len(same), self._rows)
+        ]
         mx.eval(calls)
         if self._pool is None or len(calls) == 1:
-            parts = [self._encoder(call) for call in calls]
-        else:
-            # Two pools of BLAS threads on the same cores slow each other down.
-            with blas.threads(1) if self._device == mx.Device(mx.cpu) else nullcontext():
-                parts = list(self._pool.map(self._call, calls))
-        encoded = mx.concatenate(parts)
+            return [self._evaluated(call) for call in calls]
+        # Two pools of BLAS threads on the same cores slow each other down.
+        with blas.threads(1) if self._device == mx.Device(mx.cpu) else nullcontext():
+            return list(self._pool.map(self._call, calls))
+
+    def _evaluated(self, features: mx.array) -> mx.array:
+        encoded = self._encoder(features)
         mx.eval(encoded)
         return encoded
 
@@ -53,6 +59,9 @@ class EncoderStreams:
 
     def _call(self, features: mx.array) -> mx.array:
         with mx.stream(self._local.stream):
-            encoded = self._encoder(features)
-            mx.eval(encoded)
-        return encoded
+            return self._evaluated(features)
+
+
+def _runs(features: list[mx.array]) -> list[list[mx.array]]:
+    """Neighbours of one length together, order kept."""
+    return [list(same) for _, same in groupby(features, key=lambda mel: mel.shape[0])]

@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import mlx.core as mx
 
@@ -26,6 +26,7 @@ from mlxbatch.engines.whisper.windows import (
     FRAMES_PER_STAMP,
     SAMPLE_RATE,
     SECONDS_PER_STAMP,
+    WINDOW_FRAMES,
     WINDOW_STAMPS,
     Piece,
     Window,
@@ -46,7 +47,11 @@ class Seated:
     language: str
     no_speech_prob: float
     entered: float
-    attempts: int = 1
+    rung: int = 0  # of the temperature ladder
+
+    @property
+    def attempts(self) -> int:
+        return 1 + self.rung + self.window.full
 
 
 class WhisperEngine:
@@ -84,7 +89,7 @@ class WhisperEngine:
         dims = self._dims
         max_tokens = dims.n_text_ctx // 2
         self._slots = Slots(self._network.decoder, self._rules, self._spec.batch_size, max_tokens)
-        self._seated: dict[int, Seated] = {}
+        self._seated: dict[Trial, Seated] = {}
         self._queue = WindowQueue(jobs, 2 * self._spec.batch_size, self._features, self._open, self._skip)
         while True:
             with device.device_errors():
@@ -101,7 +106,7 @@ class WhisperEngine:
         dims, size = self._dims, self._dtype.size
         samples = math.ceil(seconds * SAMPLE_RATE) * 4
         mel = 2 * dims.n_audio_ctx * dims.n_mels * 4
-        scores = 0 if kernels.on_gpu() else 3 * dims.n_audio_head * dims.n_audio_ctx**2 * size
+        scores = 0 if kernels.on_gpu() else 3 * kernels.TILE * size
         hidden = 12 * dims.n_audio_ctx * dims.n_audio_state * size
         cross = 2 * 2 * dims.n_text_layer * dims.n_audio_ctx * dims.n_text_state * size
         cache = 2 * dims.n_text_layer * dims.n_text_ctx * dims.n_text_state * size
@@ -130,15 +135,14 @@ class WhisperEngine:
         return None
 
     def _features(self, window: Window) -> mx.array:
-        return log_mel(window.samples, self._dims.n_mels, self._dtype)
+        return log_mel(window.samples, self._dims.n_mels, self._dtype, window.frames)
 
     def _skip(self, window: Window) -> Window | None:
         return self._emit(window, [], window.language, WINDOW_STAMPS, 0, 0.0, 0)
 
     def _refill(self, admit: Admit) -> None:
         """Encode and seat waiting windows, once enough slots are free to be worth an encoder call."""
-        free = self._slots.free
-        room = min(len(free), max(0, admit(len(self._seated)) - len(self._seated)))
+        room = min(self._slots.free, max(0, admit(len(self._seated)) - len(self._seated)))
         worth = min(self._spec.encode_rows * self._spec.encode_streams, self._spec.batch_size)
         enough = min(room, len(self._queue)) >= worth or not self._seated or self._queue.draining
         if not room or not len(self._queue) or not enough:
@@ -147,11 +151,13 @@ class WhisperEngine:
         windows, features = self._queue.take(room)
         self._spans += self._queue.spans
         self._queue.spans.clear()
-        cross = self._network.decoder.cross(self._encoders.encode(features))
+        encoded = self._encoders.encode(features)
         self._spans.append(Span("encode", entered, time.monotonic(), len(windows)))
-        self._seat(windows, cross, free, entered)
+        for part in encoded:
+            self._seat(windows[: len(part)], self._network.decoder.cross(part), entered)
+            del windows[: len(part)]
 
-    def _seat(self, windows: list[Window], cross: list[KeysValues], free: list[int], entered: float) -> None:
+    def _seat(self, windows: list[Window], cross: list[KeysValues], entered: float) -> None:
         """Prefill each window's prompt, detect the language where it is not known, and put the windows into slots."""
         vocabulary, decoder, n = self._vocabulary, self._network.decoder, len(windows)
         cache = GrowingCache(self._dims.n_text_layer)
@@ -163,10 +169,11 @@ class WhisperEngine:
         rest = mx.array([prompt[1:] for prompt in prompts], mx.int32).reshape(n, -1)
         if rest.size:
             decoder(rest, mx.broadcast_to(mx.arange(1, len(prompts[0])), rest.shape), cache, cross)
-        for index, (window, row) in enumerate(zip(windows, free, strict=False)):
-            seated = Seated(window, languages[index], no_speech[index], entered)
-            self._seated[row] = seated
-            self._slots.join(row, self._trial(seated, prompts[index]), cross, cache, index)
+        for index, window in enumerate(windows):
+            seated = Seated(window, languages[index], no_speech[index], window.entered or entered)
+            trial = self._trial(seated, prompts[index])
+            self._seated[trial] = seated
+            self._slots.join(trial, cross, cache, index)
 
     def _spoken(self, windows: list[Window], logits: mx.array) -> list[str]:
         """Each window's language: as given, else the most probable of the language tokens after start-of-transcript."""
@@ -182,7 +189,7 @@ class WhisperEngine:
         return self._vocabulary.prompt(language, window.job.options.task)
 
     def _trial(self, seated: Seated, prompt: list[int]) -> Trial:
-        temperature = seated.window.job.options.temperatures[seated.attempts - 1]
+        temperature = seated.window.job.options.temperatures[seated.rung]
         seed = seated.window.seed(temperature) if temperature else 0
         return Trial(prompt, seated.window.end_stamp, temperature, seed)
 
@@ -193,8 +200,8 @@ class WhisperEngine:
             return
         began = time.monotonic()
         rows = len(self._seated)
-        for row in self._slots.step():
-            self._finish(row, self._seated[row])
+        for trial in self._slots.step():
+            self._finish(trial, self._seated.pop(trial))
         self._note_decode(began, rows)
 
     def _note_decode(self, began: float, rows: int) -> None:
@@ -205,22 +212,18 @@ class WhisperEngine:
             began = last.begin
         self._spans.append(Span("decode", began, time.monotonic(), rows))
 
-    def _finish(self, row: int, seated: Seated) -> None:
-        trial, window = self._slots.trials[row], seated.window
-        assert trial is not None
+    def _finish(self, trial: Trial, seated: Seated) -> None:
+        window = seated.window
         if math.isnan(trial.logprob):
-            self._leave(row)
+            self._slots.leave(trial)
             self._outputs.append(JobFailed(window.job.id, f"the model gave NaN for the window at {window.start:.1f} s"))
             return
         options = window.job.options
         ratio = compression_ratio(self._vocabulary.text(trial.tokens))
         silence = is_silence(seated.no_speech_prob, trial.avg_logprob, options)
-        retry = not silence and needs_retry(ratio, trial.avg_logprob, options)
-        if retry and seated.attempts < len(options.temperatures):
-            seated.attempts += 1
-            self._slots.restart(row, self._trial(seated, trial.prompt))
+        if not silence and needs_retry(ratio, trial.avg_logprob, options) and self._again(trial, seated):
             return
-        self._leave(row)
+        self._slots.leave(trial)
         begin = self._vocabulary.timestamp_begin
         found, advance = ([], WINDOW_STAMPS) if silence else pieces(trial.tokens, begin, window.end_stamp)
         segments = [self._segment(piece, seated, trial, ratio) for piece in found]
@@ -229,9 +232,20 @@ class WhisperEngine:
         following = self._emit(window, segments, language, advance, len(trial.tokens), latency, seated.attempts)
         self._queue.push(following)
 
-    def _leave(self, row: int) -> None:
-        self._slots.leave(row)
-        del self._seated[row]
+    def _again(self, trial: Trial, seated: Seated) -> bool:
+        """Try a doubtful window again: first with the encoder's full context, then at the next temperature, if any."""
+        window = seated.window
+        if window.frames < WINDOW_FRAMES:
+            self._slots.leave(trial)
+            self._queue.push(replace(window, full=True, entered=seated.entered))
+            return True
+        if seated.rung + 1 == len(window.job.options.temperatures):
+            return False
+        seated.rung += 1
+        following = self._trial(seated, trial.prompt)
+        self._seated[following] = seated
+        self._slots.restart(trial, following)
+        return True
 
     def _segment(self, piece: Piece, seated: Seated, trial: Trial, ratio: float) -> Segment:
         window = seated.window

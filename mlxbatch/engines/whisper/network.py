@@ -69,10 +69,10 @@ class Block(nn.Module):
         x = x + self.attn.attend(y, *self.attn.keys_values(y))
         return x + kernels.by_rows(self._mlp, x)
 
-    def decode(self, x: mx.array, layer: int, cache: SelfCache, cross: KeysValues) -> mx.array:
+    def decode(self, x: mx.array, layer: int, cache: SelfCache, cross: KeysValues, heard: mx.array | None) -> mx.array:
         y = self.attn_ln(x)
         x = x + self.attn.attend(y, *cache.append(layer, *self.attn.keys_values(y)))
-        x = x + self.cross_attn.attend(self.cross_attn_ln(x), *cross)
+        x = x + self.cross_attn.attend(self.cross_attn_ln(x), *cross, heard)
         return x + self._mlp(x)
 
     def _mlp(self, x: mx.array) -> mx.array:
@@ -110,11 +110,21 @@ class Decoder(nn.Module):
         """The audio's keys and values for each layer, made once per window."""
         return [block.cross_attn.keys_values(features) for block in self.blocks]
 
-    def __call__(self, tokens: mx.array, positions: mx.array, cache: SelfCache, cross: list[KeysValues]) -> mx.array:
-        """Tokens [n, t] at positions [n, t] -> hidden states [n, t, n_state]."""
+    def __call__(
+        self,
+        tokens: mx.array,
+        positions: mx.array,
+        cache: SelfCache,
+        cross: list[KeysValues],
+        heard: mx.array | None = None,
+    ) -> mx.array:
+        """Tokens [n, t] at positions [n, t] -> hidden states [n, t, n_state].
+
+        `heard`, boolean [n, 1, 1, s], says which of the audio's positions are a row's own; None: all.
+        """
         x = self.token_embedding(tokens) + self.positional_embedding[positions]
         for layer, block in enumerate(self.blocks):
-            x = block.decode(x, layer, cache, cross[layer])
+            x = block.decode(x, layer, cache, cross[layer], heard)
         return self.ln(x)
 
     def logits(self, hidden: mx.array) -> mx.array:

@@ -69,10 +69,10 @@ class WindowQueue:
         mx.async_eval(mel)
         heapq.heappush(self._heap, (window.order, window, mel, began))
 
-    def take(self, count: int) -> tuple[list[Window], mx.array]:
-        """The next windows, at most `count`, and their features [n, 3000, n_mels]."""
+    def take(self, count: int) -> tuple[list[Window], list[mx.array]]:
+        """The next windows, at most `count`, and the features [frames, n_mels] of each."""
         taken = [heapq.heappop(self._heap) for _ in range(min(count, len(self._heap)))]
-        features = mx.stack([mel for _, _, mel, _ in taken])
+        features = [mel for _, _, mel, _ in taken]
         mx.eval(features)
         now = time.monotonic()
         self.spans.extend(Span("features", began, now, 1) for _, _, _, began in taken)

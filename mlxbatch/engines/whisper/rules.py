@@ -43,8 +43,15 @@ class RuleState:
 
     def put(self, rows: mx.array, other: RuleState) -> RuleState:
         """This state with `other`'s rows at the places `rows`."""
-        names = ("count", "last_stamped", "before_stamped", "stamp", "end")
-        return replace(self, **{name: put(getattr(self, name), rows, getattr(other, name)) for name in names})
+        return replace(self, **{name: put(getattr(self, name), rows, getattr(other, name)) for name in _NAMES})
+
+    def take(self, rows: mx.array) -> RuleState:
+        """These rows only, in this order."""
+        return replace(self, **{name: getattr(self, name)[rows] for name in _NAMES})
+
+    def padded(self, more: int) -> RuleState:
+        """This state and `more` rows that nobody looks at."""
+        return replace(self, **{name: mx.pad(getattr(self, name), (0, more)) for name in _NAMES})
 
     def after(self, tokens: mx.array, timestamp_begin: int) -> RuleState:
         """The state once these tokens [n] were chosen."""
@@ -56,6 +63,9 @@ class RuleState:
             before_stamped=self.last_stamped,
             stamp=mx.where(stamped, tokens - timestamp_begin, self.stamp),
         )
+
+
+_NAMES = ("count", "last_stamped", "before_stamped", "stamp", "end")
 
 
 def put(array: mx.array, rows: mx.array, values: mx.array) -> mx.array:

@@ -14,7 +14,7 @@ from mlxbatch.engines.whisper.rules import Rules, RuleState, put
 CACHE_LENGTHS = (64, 128, 256)
 
 
-@dataclass
+@dataclass(eq=False)
 class Trial:
     """One attempt at decoding one window: where it starts, how it samples, what it has said so far."""
 
@@ -24,6 +24,7 @@ class Trial:
     seed: int = 0
     tokens: list[int] = field(default_factory=list)
     logprob: float = 0.0
+    audio: int = 0  # positions of encoded audio, set when it joins
     drawn: int = 0  # samples drawn so far, which numbers the random keys
     finished: bool = False
 
@@ -55,68 +56,71 @@ class GrowingCache:
 
 
 class Slots:
-    """`size` rows on one decoder. All arrays have `size` rows always, dead ones included: shapes stay few."""
+    """At most `size` rows on one decoder.
+
+    Arrays have as many rows as the live ones need, rounded up to a power of two, and are as long as the longest text
+    and the longest audio need, each rounded up to a bucket: shapes stay few, and a last window does not pay for eight.
+    """
 
     def __init__(self, decoder: Decoder, rules: Rules, size: int, max_tokens: int) -> None:
         self.decoder, self.rules, self.size, self.max_tokens = decoder, rules, size, max_tokens
-        self.trials: list[Trial | None] = [None] * size
         context = decoder.positional_embedding.shape[0]
         self._lengths = [*(n for n in CACHE_LENGTHS if n < context), context]
+        self._trials: list[Trial | None] = []
         self._cross: list[KeysValues] = []
         self._cache: list[KeysValues] = []
-        self._tokens = mx.zeros((size,), mx.int32)
-        self._positions = mx.zeros((size,), mx.int32)
-        self._state = RuleState.start([0] * size)
+        self._tokens = mx.zeros((0,), mx.int32)
+        self._positions = mx.zeros((0,), mx.int32)
+        self._state = RuleState.start([])
         self._pending: tuple[mx.array, mx.array, list[Trial | None]] | None = None
-        self._rows = mx.arange(size)
         self._visible: mx.array | None = None
 
     @property
-    def free(self) -> list[int]:
-        return [row for row, trial in enumerate(self.trials) if trial is None]
+    def live(self) -> list[Trial]:
+        return [trial for trial in self._trials if trial is not None]
 
     @property
-    def live(self) -> int:
-        return self.size - len(self.free)
+    def free(self) -> int:
+        return self.size - len(self.live)
 
-    def join(self, row: int, trial: Trial, cross: list[KeysValues], prompt: GrowingCache, index: int) -> None:
+    def join(self, trial: Trial, cross: list[KeysValues], prompt: GrowingCache, index: int) -> None:
         """Put row `index` of a prefilled prompt and its audio's keys and values into a free slot.
 
         The whole row is written: a NaN that the slot's last window left behind would get through the mask (0 * NaN).
         """
-        self._reserve(cross, prompt)
-        unused = [(0, 0), (0, self._length - prompt.length), (0, 0)]
-        for layer, (keys, values) in enumerate(cross):
-            held_keys, held_values = self._cross[layer]
-            held_keys[row], held_values[row] = keys[index], values[index]
-        for layer, held in enumerate(prompt.layers):
-            assert held is not None
-            self_keys, self_values = self._cache[layer]
-            self_keys[row], self_values[row] = mx.pad(held[0][index], unused), mx.pad(held[1][index], unused)
-        self.restart(row, trial)
+        trial.audio = cross[0][0].shape[2]
+        row = self._free_row(cross, prompt)
+        for held, new in zip(self._cross, cross, strict=True):
+            _write(held, row, new, index)
+        for held, pair in zip(self._cache, prompt.layers, strict=True):
+            assert pair is not None
+            _write(held, row, pair, index)
+        self._begin(row, trial)
 
-    def restart(self, row: int, trial: Trial) -> None:
-        """Begin a trial in a slot whose audio and prompt are in place: how a window is tried at the next temperature.
+    def restart(self, old: Trial, new: Trial) -> None:
+        """Begin a trial where another was: audio and prompt are in place. How a window gets its next temperature."""
+        new.audio = old.audio
+        self._begin(self._trials.index(old), new)
 
-        The prompt's last token is fed again, at its own place, and its logits are those of the first new token.
-        """
-        self.trials[row] = trial
+    def _begin(self, row: int, trial: Trial) -> None:
+        """The prompt's last token is fed again, at its own place: its logits are those of the first new token."""
+        self._trials[row] = trial
         at = mx.array([row])
         self._tokens = put(self._tokens, at, mx.array([trial.prompt[-1]], mx.int32))
         self._positions = put(self._positions, at, mx.array([len(trial.prompt) - 1], mx.int32))
         self._state = self._state.put(at, RuleState.start([trial.end]))
-        self._grow(max(len(t.prompt) + len(t.tokens) for t in self.trials if t is not None) + 2)
 
-    def leave(self, row: int) -> None:
-        self.trials[row] = None
+    def leave(self, trial: Trial) -> None:
+        self._trials[self._trials.index(trial)] = None
 
-    def step(self) -> list[int]:
-        """Decode one token in every row; returns the rows that finished.
+    def step(self) -> list[Trial]:
+        """Decode one token in every row; returns the trials that finished.
 
         The device works one step ahead: this call starts a step, then reads the one before, so that the host's
         bookkeeping costs the device nothing. A finished row is noticed one step late and that step's token dropped.
         """
-        self._grow(max((len(t.prompt) + len(t.tokens) for t in self.trials if t is not None), default=0) + 2)
+        self._shrink()
+        self._lengthen(max((len(t.prompt) + len(t.tokens) for t in self.live), default=0) + 2)
         started = self._start()
         finished = self._collect()
         self._pending = started
@@ -124,22 +128,32 @@ class Slots:
 
     def _start(self) -> tuple[mx.array, mx.array, list[Trial | None]]:
         self._visible = (mx.arange(self._length)[None, :] <= self._positions[:, None])[:, None, None, :]
-        hidden = self.decoder(self._tokens[:, None], self._positions[:, None], self, self._cross)
+        cross, heard = self._audio()
+        hidden = self.decoder(self._tokens[:, None], self._positions[:, None], self, cross, heard)
         logits = self.decoder.logits(hidden[:, 0])
         token, logprob = self.rules.choose(logits, self._state, self._noise(logits.shape[-1]))
         self._state = self._state.after(token, self.rules.timestamp_begin)
         self._tokens, self._positions = token, mx.minimum(self._positions + 1, self._length - 1)
         mx.async_eval(token, logprob)
-        return token, logprob, list(self.trials)
+        return token, logprob, list(self._trials)
 
-    def _collect(self) -> list[int]:
+    def _audio(self) -> tuple[list[KeysValues], mx.array | None]:
+        """The audio's keys and values as far as any live row has some, and which of them are each row's own."""
+        lengths = [trial.audio if trial else 1 for trial in self._trials]
+        longest = max(lengths)
+        cross = [(keys[:, :, :longest], values[:, :, :longest]) for keys, values in self._cross]
+        if min(lengths) == longest:
+            return cross, None
+        return cross, (mx.arange(longest)[None, :] < mx.array(lengths)[:, None])[:, None, None, :]
+
+    def _collect(self) -> list[Trial]:
         if self._pending is None:
             return []
         tokens, logprobs, trials = self._pending
+        live = {id(trial) for trial in self.live}
         finished = []
-        for row, (token, logprob) in enumerate(zip(tokens.tolist(), logprobs.tolist(), strict=True)):
-            trial = trials[row]
-            if trial is None or trial.finished or trial is not self.trials[row]:
+        for trial, token, logprob in zip(trials, tokens.tolist(), logprobs.tolist(), strict=True):
+            if trial is None or trial.finished or id(trial) not in live:
                 continue
             trial.logprob += logprob
             trial.finished = token == self.rules.eot or logprob != logprob
@@ -147,51 +161,96 @@ class Slots:
                 trial.tokens.append(token)
                 trial.finished = len(trial.tokens) >= self.max_tokens
             if trial.finished:
-                finished.append(row)
+                finished.append(trial)
         return finished
 
     def append(self, layer: int, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array, mx.array | None]:
-        """One new key and value per row [size, heads, 1, d], written at each row's own position (SelfCache)."""
+        """One new key and value per row [rows, heads, 1, d], written at each row's own position (SelfCache)."""
         held_keys, held_values = self._cache[layer]
-        held_keys[self._rows, :, self._positions] = keys[:, :, 0]
-        held_values[self._rows, :, self._positions] = values[:, :, 0]
+        rows = mx.arange(len(self._trials))
+        held_keys[rows, :, self._positions] = keys[:, :, 0]
+        held_values[rows, :, self._positions] = values[:, :, 0]
         return held_keys, held_values, self._visible
+
+    # ---- shapes
 
     @property
     def _length(self) -> int:
         return self._cache[0][0].shape[2]
 
-    def _reserve(self, cross: list[KeysValues], prompt: GrowingCache) -> None:
+    def _free_row(self, cross: list[KeysValues], prompt: GrowingCache) -> int:
+        """A row to write to, after making the arrays as large as it takes."""
         if not self._cross:
-            self._cross = [_zeros(self.size, pair, pair[0].shape[2]) for pair in cross]
-        if not self._cache:
-            length = next(n for n in self._lengths if n > prompt.length)
-            self._cache = [_zeros(self.size, pair, length) for pair in prompt.layers if pair is not None]
+            self._cross = [_empty(pair) for pair in cross]
+            self._cache = [_empty(pair) for pair in prompt.layers if pair is not None]
+        if None not in self._trials:
+            self._resize(min(self.size, max(1, 2 * len(self._trials))))
+        self._cross = [_padded(pair, len(self._trials), cross[0][0].shape[2]) for pair in self._cross]
+        self._lengthen(prompt.length + 1)
+        return self._trials.index(None)
 
-    def _grow(self, length: int) -> None:
-        if length <= self._length:
+    def _lengthen(self, length: int) -> None:
+        if length > self._length:
+            bucket = next((n for n in self._lengths if n >= length), self._lengths[-1])
+            self._cache = [_padded(pair, len(self._trials), bucket) for pair in self._cache]
+
+    def _resize(self, rows: int) -> None:
+        """More rows, dead ones."""
+        more = rows - len(self._trials)
+        self._trials += [None] * more
+        self._tokens = mx.pad(self._tokens, (0, more))
+        self._positions = mx.pad(self._positions, (0, more))
+        self._state = self._state.padded(more)
+        self._cross = [_padded(pair, rows, pair[0].shape[2]) for pair in self._cross]
+        self._cache = [_padded(pair, rows, pair[0].shape[2]) for pair in self._cache]
+
+    def _shrink(self) -> None:
+        """Fewer rows, once half of them are dead: the live ones move together."""
+        live = [row for row, trial in enumerate(self._trials) if trial is not None]
+        if not live or 2 * len(live) > len(self._trials):
             return
-        more = next((n for n in self._lengths if n >= length), self._lengths[-1]) - self._length
-        width = [(0, 0), (0, 0), (0, more), (0, 0)]
-        self._cache = [(mx.pad(keys, width), mx.pad(values, width)) for keys, values in self._cache]
+        rows = mx.array(live)
+        self._trials = [self._trials[row] for row in live]
+        self._tokens, self._positions, self._state = self._tokens[rows], self._positions[rows], self._state.take(rows)
+        self._cross = [(keys[rows], values[rows]) for keys, values in self._cross]
+        self._cache = [(keys[rows], values[rows]) for keys, values in self._cache]
+        self._resize(1 << (len(live) - 1).bit_length())
+
+    # ---- chance
 
     def _noise(self, n_vocab: int) -> mx.array | None:
-        """Temperature times Gumbel noise [size, n_vocab]; None where every row is greedy.
+        """Temperature times Gumbel noise [rows, n_vocab]; None where every row is greedy.
 
         Each row draws from a key made of its own seed and position, never of its neighbours or its slot.
         """
-        if all(trial is None or trial.temperature == 0 for trial in self.trials):
+        if all(trial is None or trial.temperature == 0 for trial in self._trials):
             return None
-        return mx.stack([self._row_noise(trial, n_vocab) for trial in self.trials])
-
-    def _row_noise(self, trial: Trial | None, n_vocab: int) -> mx.array:
-        if trial is None or trial.temperature == 0:
-            return mx.zeros((n_vocab,))
-        trial.drawn += 1
-        return trial.temperature * mx.random.gumbel((n_vocab,), key=mx.random.key(trial.seed + trial.drawn))
+        return mx.stack([_row_noise(trial, n_vocab) for trial in self._trials])
 
 
-def _zeros(size: int, like: KeysValues, length: int) -> KeysValues:
+def _row_noise(trial: Trial | None, n_vocab: int) -> mx.array:
+    if trial is None or trial.temperature == 0:
+        return mx.zeros((n_vocab,))
+    trial.drawn += 1
+    return trial.temperature * mx.random.gumbel((n_vocab,), key=mx.random.key(trial.seed + trial.drawn))
+
+
+def _empty(like: KeysValues) -> KeysValues:
     _, heads, _, d = like[0].shape
-    shape = (size, heads, length, d)
-    return mx.zeros(shape, like[0].dtype), mx.zeros(shape, like[0].dtype)
+    return mx.zeros((0, heads, 0, d), like[0].dtype), mx.zeros((0, heads, 0, d), like[0].dtype)
+
+
+def _padded(pair: KeysValues, rows: int, length: int) -> KeysValues:
+    """Zeros behind, up to `rows` and `length`; never shorter than it was."""
+    have_rows, _, have_length, _ = pair[0].shape
+    if rows <= have_rows and length <= have_length:
+        return pair
+    width = [(0, max(0, rows - have_rows)), (0, 0), (0, max(0, length - have_length)), (0, 0)]
+    return mx.pad(pair[0], width), mx.pad(pair[1], width)
+
+
+def _write(held: KeysValues, row: int, new: KeysValues, index: int) -> None:
+    """Row `index` of `new` into row `row` of `held`, zeros behind it."""
+    rest = [(0, 0), (0, held[0].shape[2] - new[0].shape[2]), (0, 0)]
+    for into, source in zip(held, new, strict=True):
+        into[row] = mx.pad(source[index], rest)

@@ -20,16 +20,27 @@ WINDOW_FRAMES = 3000
 FRAMES_PER_STAMP = 2  # a timestamp token counts 20 ms
 WINDOW_STAMPS = WINDOW_FRAMES // FRAMES_PER_STAMP
 SECONDS_PER_STAMP = 0.02
+# The encoder gets a window's own length and this much silence behind it, rounded up to the next bucket: attention costs
+# the square of the length. On 38 real sentences (499 words) Whisper base has a word error rate of 7.62 % with the full
+# 30 s and with 8 s of margin, 7.82 % with 6 and 5 s, 8.22 % with 3 s.
+MARGIN_FRAMES = 800
+BUCKET_FRAMES = 500
 
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """At most 30 s of a job from frame `frame` on; `index` counts the job's windows."""
+    """At most 30 s of a job from frame `frame` on; `index` counts the job's windows.
+
+    `full`: to be encoded as 30 s whatever its length, because its text at its own length was doubtful; `entered` is
+    when it first entered a batch (time.monotonic).
+    """
 
     job: Job
     frame: int = 0
     index: int = 0
     language: str | None = None
+    full: bool = False
+    entered: float | None = None
     samples: NDArray[np.float32] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -48,6 +59,14 @@ class Window:
     def end_stamp(self) -> int:
         """The last timestamp that the audio allows, in steps of 20 ms."""
         return math.ceil(len(self.samples) / (FRAME_SAMPLES * FRAMES_PER_STAMP))
+
+    @property
+    def frames(self) -> int:
+        """Log-mel frames the encoder gets: this window's own length and a margin, rounded up to a bucket."""
+        if self.full:
+            return WINDOW_FRAMES
+        own = math.ceil(len(self.samples) / FRAME_SAMPLES) + MARGIN_FRAMES
+        return min(WINDOW_FRAMES, math.ceil(own / BUCKET_FRAMES) * BUCKET_FRAMES)
 
     @property
     def order(self) -> tuple[int, int]:

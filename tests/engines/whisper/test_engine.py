@@ -149,7 +149,7 @@ def test_the_language_is_that_of_the_first_window_with_sound(short: Path, monkey
     assert asked[0] == (1, None, language)
     assert [(given, used) for _, given, used in asked[1:]] == [(language, language)] * (len(asked) - 1)
     assert len(asked) > 1
-    assert [output.language for output in outputs] == [None] + [language] * len(asked)
+    assert [output.language for output in outputs] == [None] + [language] * (len(outputs) - 1)
 
 
 # ---- the gates
@@ -158,13 +158,13 @@ def test_the_language_is_that_of_the_first_window_with_sound(short: Path, monkey
 def attempts(monkeypatch: pytest.MonkeyPatch) -> list[Trial]:
     """All trials that begin from now on."""
     begun: list[Trial] = []
-    restart = Slots.restart
+    begin = Slots._begin
 
     def watch(self: Slots, row: int, trial: Trial) -> None:
         begun.append(trial)
-        restart(self, row, trial)
+        begin(self, row, trial)
 
-    monkeypatch.setattr(Slots, "restart", watch)
+    monkeypatch.setattr(Slots, "_begin", watch)
     return begun
 
 
@@ -180,12 +180,15 @@ def test_temperatures_are_tried_in_order_and_the_last_is_accepted(
     options = TranscribeOptions(language="en", **gate)  # type: ignore[arg-type]
     samples = noise(2 * RATE)
     outputs = outputs_by_job(run(short, [job(0, samples, options)]))[0]
-    assert [trial.temperature for trial in begun[:6]] == [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
-    assert len({trial.seed for trial in begun[:6]}) == 6
-    assert len(begun) == 6 * len(outputs)
-    assert {output.stats.attempts for output in outputs} == {6}
+    # First with the encoder's context of the window's own length, then with the full one, then warmer.
+    assert [trial.temperature for trial in begun[:7]] == [0.0, 0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
+    assert begun[0].audio < 1500
+    assert {trial.audio for trial in begun[1:7]} == {1500}
+    assert len({trial.seed for trial in begun[:7]}) == 6
+    assert len(begun) == 7 * len(outputs)
+    assert {output.stats.attempts for output in outputs} == {7}
     assert {segment.temperature for output in outputs for segment in output.segments} == {1.0}
-    assert outputs[0].stats.tokens == len(begun[5].tokens)
+    assert outputs[0].stats.tokens == len(begun[6].tokens)
 
 
 def test_a_text_that_passes_is_not_tried_again(short: Path) -> None:
@@ -208,8 +211,8 @@ def test_no_speech_ends_a_window_without_text_or_language(short: Path) -> None:
 def test_nan_fails_its_recording_and_no_other(
     short: Path, alone: dict[int, list[Output]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def poisoned(samples: NDArray[np.float32], n_mels: int, dtype: mx.Dtype) -> mx.array:
-        mel = log_mel(samples, n_mels, dtype)
+    def poisoned(samples: NDArray[np.float32], n_mels: int, dtype: mx.Dtype, frames: int) -> mx.array:
+        mel = log_mel(samples, n_mels, dtype, frames)
         return mel * mx.nan if len(samples) == 12_345 else mel
 
     monkeypatch.setattr(engine_module, "log_mel", poisoned)
@@ -289,8 +292,8 @@ def test_never_more_rows_than_admitted(short: Path, monkeypatch: pytest.MonkeyPa
     live: list[int] = []
     step = Slots.step
 
-    def watch(self: Slots) -> list[int]:
-        live.append(self.live)
+    def watch(self: Slots) -> list[Trial]:
+        live.append(len(self.live))
         return step(self)
 
     monkeypatch.setattr(Slots, "step", watch)

@@ -37,7 +37,7 @@ def test_windows_go_in_plan_order_and_earlier_jobs_go_on_first() -> None:
     waiting.fill(wait=True)
     windows, features = waiting.take(2)
     assert [window.order for window in windows] == [(2, 0), (5, 0)]
-    assert features[:, 0].tolist() == [2, 5]
+    assert [mel[0].item() for mel in features] == [2, 5]
     waiting.push(windows[1].following(3000, None))
     assert [window.order for window in waiting.take(9)[0]] == [(5, 1), (9, 0)]
     assert waiting.exhausted

@@ -39,21 +39,22 @@ class Rig:
         return Trial(self.prompt, end, temperature, seed)
 
     def prefilled(self, window: int) -> tuple[list[KeysValues], GrowingCache]:
-        audio = mx.random.normal((1, 1500, 64), key=mx.random.key(max(window, 0)))
+        # Of different lengths, so that rows have neighbours with more audio and with less.
+        audio = mx.random.normal((1, 1500 - 250 * (max(window, 0) % 3), 64), key=mx.random.key(max(window, 0)))
         if window == NAN:
             audio = mx.full(audio.shape, mx.nan)
         cross, cache = self.network.decoder.cross(audio), GrowingCache(2)
         self.network.decoder(mx.array([self.prompt]), mx.arange(3)[None], cache, cross)
         return cross, cache
 
-    def join(self, slots: Slots, row: int, window: int, trial: Trial) -> Trial:
+    def join(self, slots: Slots, window: int, trial: Trial) -> Trial:
         cross, cache = self.prefilled(window)
-        slots.join(row, trial, cross, cache, 0)
+        slots.join(trial, cross, cache, 0)
         return trial
 
     def alone(self, window: int, temperature: float = 0.0, seed: int = 0, end: int = 1500) -> Trial:
         slots = self.slots(1)
-        trial = self.join(slots, 0, window, self.trial(temperature, seed, end))
+        trial = self.join(slots, window, self.trial(temperature, seed, end))
         while not slots.step():
             pass
         return trial
@@ -101,36 +102,48 @@ def test_texts_differ_with_the_audio_and_end(ending: Rig) -> None:
 def test_rows_join_and_leave_at_any_step(ending: Rig, size: int) -> None:
     wanted = [ending.alone(window, 0.7 * (window % 3 == 2), window, 1500 - 100 * window) for window in range(10)]
     slots, waiting, done = ending.slots(size), list(range(10)), dict[int, Trial]()
-    seated: dict[int, int] = {}
     step = 0
-    while waiting or seated:
+    while waiting or slots.live:
         # One at a time, every third step: rows are at different places, and freed ones idle for a while.
-        if waiting and slots.free and (step % 3 == 0 or not seated):
-            window, row = waiting.pop(0), slots.free[-1]
+        if waiting and slots.free and (step % 3 == 0 or not slots.live):
+            window = waiting.pop(0)
             trial = ending.trial(0.7 * (window % 3 == 2), window, 1500 - 100 * window)
-            done[window] = ending.join(slots, row, window, trial)
-            seated[row] = window
-        for row in slots.step():
-            slots.leave(row)
-            del seated[row]
+            done[window] = ending.join(slots, window, trial)
+        for trial in slots.step():
+            slots.leave(trial)
         step += 1
-    assert slots.free == list(range(size))
+    assert slots.free == size
     for window, trial in enumerate(wanted):
         same(done[window], trial)
+
+
+def test_the_live_rows_move_together_when_most_have_left(rig: Rig) -> None:
+    wanted = [rig.alone(window) for window in range(8)]
+    slots, rows = rig.slots(8), list[int]()
+    trials = [rig.join(slots, window, rig.trial()) for window in range(8)]
+    leavers = {10: [0, 3], 20: [1, 6, 7], 30: [4, 5]}
+    for step in range(LONG + 2):
+        for window in leavers.get(step, []):
+            slots.leave(trials[window])
+        slots.step()
+        rows.append(len(slots._tokens))
+    assert [rows[step] for step in (5, 15, 25, 35)] == [8, 8, 4, 1]
+    same(trials[2], wanted[2])
+    assert trials[5].tokens == wanted[5].tokens[: len(trials[5].tokens)]
 
 
 def test_the_cache_grows_under_rows_of_all_ages(rig: Rig) -> None:
     wanted = [rig.alone(window) for window in range(3)]
     slots, lengths = rig.slots(3), set[int]()
-    trials = [rig.join(slots, 0, 0, rig.trial())]
-    finished: list[int] = []
+    trials = [rig.join(slots, 0, rig.trial())]
+    finished: list[Trial] = []
     for step in range(LONG + 90):
         if step in (40, 80):
-            trials.append(rig.join(slots, len(trials), len(trials), rig.trial()))
+            trials.append(rig.join(slots, len(trials), rig.trial()))
         finished += slots.step()
         lengths.add(slots._length)
     assert lengths == {64, 128, 256}
-    assert finished == [0, 1, 2]
+    assert finished == trials
     for trial, alone in zip(trials, wanted, strict=True):
         same(trial, alone)
 
@@ -138,10 +151,10 @@ def test_the_cache_grows_under_rows_of_all_ages(rig: Rig) -> None:
 def test_a_late_joiner_comes_into_a_grown_cache(rig: Rig) -> None:
     wanted = rig.alone(5)
     slots = rig.slots(2)
-    rig.join(slots, 0, 4, rig.trial())
+    rig.join(slots, 4, rig.trial())
     for _ in range(140):
         slots.step()
-    trial = rig.join(slots, 1, 5, rig.trial())
+    trial = rig.join(slots, 5, rig.trial())
     while not trial.finished:
         slots.step()
     same(trial, wanted)
@@ -150,11 +163,11 @@ def test_a_late_joiner_comes_into_a_grown_cache(rig: Rig) -> None:
 def test_a_window_is_tried_again_at_another_temperature(ending: Rig) -> None:
     hot, cold = ending.alone(1, 0.8, 5), ending.alone(2)
     slots = ending.slots(2)
-    first, neighbour = ending.join(slots, 0, 1, ending.trial()), ending.join(slots, 1, 2, ending.trial())
+    first, neighbour = ending.join(slots, 1, ending.trial()), ending.join(slots, 2, ending.trial())
     while not first.finished:
         slots.step()
     again = ending.trial(0.8, 5)
-    slots.restart(0, again)
+    slots.restart(first, again)
     while not (again.finished and neighbour.finished):
         slots.step()
     same(first, ending.alone(1))
@@ -164,12 +177,12 @@ def test_a_window_is_tried_again_at_another_temperature(ending: Rig) -> None:
 
 def test_a_trial_that_is_abandoned_leaves_nothing_behind(ending: Rig) -> None:
     slots = ending.slots(1)
-    first = ending.join(slots, 0, 1, ending.trial(1.0, 9))
+    first = ending.join(slots, 1, ending.trial(1.0, 9))
     for _ in range(4):
         slots.step()
     said = list(first.tokens)
-    slots.leave(0)
-    second = ending.join(slots, 0, 3, ending.trial(0.7, 3))
+    slots.leave(first)
+    second = ending.join(slots, 3, ending.trial(0.7, 3))
     while not second.finished:
         slots.step()
     assert first.tokens == said
@@ -185,7 +198,7 @@ def test_samples_are_a_matter_of_seed_and_temperature(ending: Rig) -> None:
 
 def test_nan_ends_its_row_and_no_other(ending: Rig) -> None:
     slots = ending.slots(2)
-    bad, good = ending.join(slots, 0, NAN, ending.trial()), ending.join(slots, 1, 2, ending.trial())
+    bad, good = ending.join(slots, NAN, ending.trial()), ending.join(slots, 2, ending.trial())
     while not good.finished:
         slots.step()
     assert bad.finished
@@ -196,13 +209,13 @@ def test_nan_ends_its_row_and_no_other(ending: Rig) -> None:
 
 def test_nan_does_not_pass_to_the_next_window_in_its_slot(ending: Rig) -> None:
     slots = ending.slots(1)
-    bad = ending.join(slots, 0, NAN, ending.trial())
+    bad = ending.join(slots, NAN, ending.trial())
     while not bad.finished:
         slots.step()
     for _ in range(5):  # and it goes on writing while nobody looks
         slots.step()
-    slots.leave(0)
-    good = ending.join(slots, 0, 2, ending.trial())
+    slots.leave(bad)
+    good = ending.join(slots, 2, ending.trial())
     while not good.finished:
         slots.step()
     same(good, ending.alone(2))
@@ -213,12 +226,12 @@ def test_dead_rows_stay_inside_the_model_s_context(tmp_path: Path) -> None:
     rig.max_tokens = 20
     wanted = rig.alone(1)
     slots = rig.slots(2)
-    for _ in range(4):  # row 1 was never used, and row 0 sees four windows pass
-        trial = rig.join(slots, 0, 1, rig.trial())
+    for _ in range(4):  # one row sees four windows pass
+        trial = rig.join(slots, 1, rig.trial())
         while not trial.finished:
             slots.step()
             assert max(slots._positions.tolist()) < 40
-        slots.leave(0)
+        slots.leave(trial)
         same(trial, wanted)
     assert slots._length == 40
 
@@ -231,12 +244,13 @@ def test_memory_does_not_grow_with_the_windows(ending: Rig) -> None:
         for number in range(count):
             for row in range(2):
                 cross, cache = prepared[(number + row) % 2]
-                slots.join(row, ending.trial(0.5 * row, number), cross, cache, 0)
+                slots.join(ending.trial(0.5 * row, number), cross, cache, 0)
             while slots.live:
-                for row in slots.step():
-                    slots.leave(row)
+                for trial in slots.step():
+                    slots.leave(trial)
         mx.synchronize()
         return mx.get_active_memory()
 
-    before = decode(3)
-    assert decode(12) <= before + 100_000
+    # The arrays keep the rows that were live last, one or two: the most of several times is compared.
+    before = max(decode(1) for _ in range(6))
+    assert max(decode(4) for _ in range(6)) <= before + 100_000
