@@ -101,6 +101,8 @@ def engine_spec(profile: Profile, chosen: Chosen) -> EngineSpec:
         dtype=settings.dtype,
         encode_rows=settings.encode_rows,
         encode_streams=settings.encode_streams,
+        cpu_streams=settings.cpu_streams,
+        blas_threads=device.blas_threads,
         device={
             "kind": device.kind,
             "memory_limit": device.memory_limit,

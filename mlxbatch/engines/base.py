@@ -40,6 +40,8 @@ class EngineSpec:
     dtype: str = "float32"
     encode_rows: int = 1
     encode_streams: int = 1
+    cpu_streams: int = 1
+    blas_threads: int | None = None
     device: dict[str, Any] = field(default_factory=dict)
     extra: dict[str, Any] = field(default_factory=dict)
 

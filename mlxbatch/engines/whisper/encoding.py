@@ -21,8 +21,8 @@ class EncoderStreams:
     scheduling at ten unfinished tasks). Weights are evaluated, so all threads may read them.
     """
 
-    def __init__(self, encoder: Encoder, rows: int, streams: int) -> None:
-        self._encoder, self._rows, self._streams = encoder, rows, streams
+    def __init__(self, encoder: Encoder, rows: int, streams: int, blas_threads: int | None = None) -> None:
+        self._encoder, self._rows, self._blas_threads = encoder, rows, blas_threads
         self._device = mx.default_device()
         self._local = threading.local()
         self._pool = ThreadPoolExecutor(streams, "encode", self._open) if streams > 1 else None
@@ -40,8 +40,8 @@ class EncoderStreams:
         mx.eval(calls)
         if self._pool is None or len(calls) == 1:
             return [self._evaluated(call) for call in calls]
-        # Two pools of BLAS threads on the same cores slow each other down.
-        with blas.threads(1) if self._device == mx.Device(mx.cpu) else nullcontext():
+        # Pools of BLAS threads on the same cores slow each other down.
+        with blas.threads(self._blas_threads) if self._blas_threads else nullcontext():
             return list(self._pool.map(self._call, calls))
 
     def _evaluated(self, features: mx.array) -> mx.array:

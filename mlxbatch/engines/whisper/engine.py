@@ -77,7 +77,8 @@ class WhisperEngine:
             self._rules = Rules(self._vocabulary, files.dims.n_vocab)
             with device.device_errors():
                 self._network = network.load(list(files.weights), config, self._dtype)
-            self._encoders = EncoderStreams(self._network.encoder, spec.encode_rows, spec.encode_streams)
+            streams = (spec.encode_rows, spec.encode_streams, spec.blas_threads)
+            self._encoders = EncoderStreams(self._network.encoder, *streams)
             undo.callback(self._encoders.close)
             self._exit = undo.pop_all()
         self._outputs: deque[Output | JobFailed] = deque()
@@ -90,7 +91,8 @@ class WhisperEngine:
         max_tokens = dims.n_text_ctx // 2
         self._slots = Slots(self._network.decoder, self._rules, self._spec.batch_size, max_tokens)
         self._seated: dict[Trial, Seated] = {}
-        self._queue = WindowQueue(jobs, 2 * self._spec.batch_size, self._features, self._open, self._skip)
+        ahead, streams = 2 * self._spec.batch_size, self._spec.cpu_streams
+        self._queue = WindowQueue(jobs, ahead, self._features, self._open, self._skip, streams)
         while True:
             with device.device_errors():
                 self._queue.fill(wait=not self._seated)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import time
 from collections.abc import Callable
+from itertools import cycle
 
 import mlx.core as mx
 
@@ -19,13 +20,19 @@ Skip = Callable[[Window], Window | None]
 
 
 class WindowQueue:
-    """Pulls jobs when windows run short and starts each window's log-mel on the features' CPU stream at once."""
+    """Pulls jobs when windows run short and starts each window's log-mel at once, on one of its CPU streams."""
 
     def __init__(
-        self, jobs: Jobs, look_ahead: int, features: Callable[[Window], mx.array], opening: Open, skip: Skip
+        self,
+        jobs: Jobs,
+        look_ahead: int,
+        features: Callable[[Window], mx.array],
+        opening: Open,
+        skip: Skip,
+        cpu_streams: int = 1,
     ) -> None:
         self._jobs, self._look_ahead, self._features, self._open, self._skip = jobs, look_ahead, features, opening, skip
-        self._stream = mx.new_stream(mx.Device(mx.cpu))
+        self._streams = cycle([mx.new_stream(mx.Device(mx.cpu)) for _ in range(cpu_streams)])
         self._heap: list[tuple[tuple[int, int], Window, mx.array, float]] = []
         self._more = True
         self.spans: list[Span] = []
@@ -64,7 +71,7 @@ class WindowQueue:
         if window is None:
             return
         began = time.monotonic()
-        with mx.stream(self._stream):
+        with mx.stream(next(self._streams)):
             mel = self._features(window)
         mx.async_eval(mel)
         heapq.heappush(self._heap, (window.order, window, mel, began))
