@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -75,7 +76,8 @@ class Progress:
 
     @property
     def seconds(self) -> float:
-        return sum(self._reached.values())
+        # A copy, made in one step: the view's thread reads while the run's adds.
+        return sum(list(self._reached.values()))
 
     @property
     def share(self) -> float:
@@ -83,8 +85,12 @@ class Progress:
 
     @property
     def rtfx(self) -> float | None:
-        elapsed = self.clock() - self._began if self._began is not None else 0.0
-        return self.seconds / elapsed if elapsed > 0 and self.seconds else None
+        return self.seconds / self.elapsed if self.elapsed > 0 and self.seconds else None
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the engine began."""
+        return self.clock() - self._began if self._began is not None else 0.0
 
     @property
     def eta(self) -> float | None:
@@ -95,6 +101,7 @@ class Progress:
         """The parts of a progress line."""
         rate, left = self.rtfx, self.eta
         parts = [f"{minutes(self.seconds)} of {minutes(self.total)}"]
+        parts += [f"{clock(self.elapsed)} so far"] if self.running else []
         parts += [f"RTFx {rate:.1f}"] if rate is not None else []
         parts += [f"{clock(left)} left"] if left is not None else []
         parts += [f"group {self.group}/{self.groups}"] if self.group else []
@@ -150,9 +157,29 @@ class View:
 
 
 class PlainView(View):
-    """Lines for a log: one at the start, one every few seconds of work, one at the end."""
+    """Lines for a log: one at the start, one every few seconds of work, one at the end.
+
+    A thread of its own keeps them coming while the engine is at a long piece of work and nothing is heard of it.
+    """
 
     _last = 0.0
+
+    def __enter__(self) -> Self:
+        self._ended = threading.Event()
+        self._lock = threading.Lock()
+        self._ticker = threading.Thread(target=self._keep_ticking, name="progress", daemon=True)
+        self._ticker.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._ticker.join()
+
+    def _keep_ticking(self) -> None:
+        while not self._ended.wait(EVERY / 5):
+            self._tick()
 
     def shows(self, result: Result) -> bool:
         return self.verbose
@@ -178,10 +205,11 @@ class PlainView(View):
         self._tick()
 
     def _tick(self) -> None:
-        now = self.progress.clock()
-        if self.progress.running and now - self._last >= EVERY:
-            self._last = now
-            self.line(f"{self.progress.share:.0%}: {', '.join(self.progress.figures())}")
+        with self._lock:
+            now = self.progress.clock()
+            if self.progress.running and now - self._last >= EVERY:
+                self._last = now
+                self.line(f"{self.progress.share:.0%}: {', '.join(self.progress.figures())}")
 
 
 class LiveView(View):

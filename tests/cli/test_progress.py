@@ -9,10 +9,12 @@ import re
 import select
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from mlxbatch.cli import progress as progress_module
 from mlxbatch.cli.progress import LiveView, PlainView, Progress, View, is_terminal, make_view, result_line
 from mlxbatch.cli.request import Flags
 from mlxbatch.cli.words import clock, count, elapsed, minutes, size
@@ -78,7 +80,9 @@ def test_the_figures_of_a_line() -> None:
     progress.readings(Readings(active=600_000_000, peak=1_500_000_000))
     progress.result(Failed(B.probed.item, "infer", "x"))
     line = ", ".join(progress.figures())
-    assert line == "1.2 min of 1.7 min, RTFx 7.0, 0:04 left, group 1/2, memory 600 MB, peak 1.5 GB, 1 failed"
+    assert (
+        line == "1.2 min of 1.7 min, 0:10 so far, RTFx 7.0, 0:04 left, group 1/2, memory 600 MB, peak 1.5 GB, 1 failed"
+    )
 
 
 def test_nothing_planned_is_all_done() -> None:
@@ -267,3 +271,17 @@ def test_json_is_alone_on_standard_output(recordings: Path) -> None:
     assert [record["event"] for record in ran.records] == ["item"] * 3 + ["summary"]
     assert ran.summary["run"] in {path.stem for path in Path("out/.mlxbatch/runs").iterdir()}
     assert "  done  " not in ran.err
+
+
+def test_plain_lines_keep_coming_while_nothing_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress_module, "EVERY", 0.05)
+    stream = io.StringIO()
+    with PlainView(stream) as view:
+        view.planned([A])
+        deadline = time.monotonic() + 10
+        while stream.getvalue().count("0%: 0 s of") < 3 and time.monotonic() < deadline:
+            time.sleep(0.02)
+    lines = stream.getvalue().count("0%: 0 s of")
+    assert lines >= 3
+    time.sleep(0.2)
+    assert stream.getvalue().count("0%: 0 s of") == lines
