@@ -234,7 +234,8 @@ class _Run:
         """Other formats of a stored result: no inference."""
         outcome = _attempt(item, lambda: self._write(item, transcript))
         if isinstance(outcome, Failed):
-            return self._failed(outcome)
+            # Not written down: the row keeps its transcript, and the next run renders it again.
+            return outcome
         self.ledger.rendered(item, self.settings.rendering_key, outcome)
         return Done(item, tuple(outcome), transcript.seconds, (), transcript.warnings)
 

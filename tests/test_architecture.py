@@ -1,4 +1,4 @@
-"""The layers of DESIGN.md, read from the imports themselves: they point down only, and never round in a circle."""
+"""The layers of docs/design.md, read from the imports themselves: they point down only, and never round in a circle."""
 
 from __future__ import annotations
 

@@ -518,3 +518,16 @@ def test_the_text_is_the_transcript_s(place: Place) -> None:
         decision = runner.decide(place.items[0], ledger, place.settings(formats=("srt",)))
     assert isinstance(decision, runner.Render)
     assert render_txt(decision.transcript, None) == place.texts()["a.txt"]
+
+
+def test_a_rendering_that_fails_keeps_the_transcript(place: Place) -> None:
+    """A directory is in the way of the new format; once it is gone the next run renders, without inference."""
+    place.write("a")
+    place.run()
+    (place.out / "a.srt").mkdir()
+    assert kinds(place.run(formats=("srt",))) == {"a": "Failed"}
+    assert place.rows() == {"a": "done"}
+    (place.out / "a.srt").rmdir()
+    assert kinds(place.run(formats=("srt",))) == {"a": "Done"}
+    assert place.diary.told == []
+    assert "1.00 seconds of sound" in place.texts()["a.srt"]
