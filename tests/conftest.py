@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Generator
 from pathlib import Path
 
@@ -11,6 +12,9 @@ import pytest
 from mlxbatch import blas
 from mlxbatch.models import catalogue
 from mlxbatch.models.fetch import pull
+
+# A shell that starts the tests in the background ignores Ctrl-C for them, and what is ignored is inherited.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Before any test imports MLX: its CPU build binds to the BLAS that is there first.
 blas.preload()

@@ -80,7 +80,7 @@ def alone(short: Path) -> dict[int, list[Output]]:
 
 @pytest.mark.parametrize(
     ("batch_size", "rows", "streams", "order"),
-    [(1, 1, 1, 1), (4, 8, 1, None), (8, 2, 2, 3)],
+    [(4, 8, 1, None), (8, 2, 2, 3)],
 )
 def test_a_recording_gets_in_a_batch_what_it_gets_alone(
     short: Path, alone: dict[int, list[Output]], batch_size: int, rows: int, streams: int, order: int | None
