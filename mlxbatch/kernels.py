@@ -14,8 +14,9 @@ import mlx.nn as nn
 
 LOG2E = math.log2(math.e)
 
-# Scores worked on at once on the CPU, 1.5 MB: in tiles that stay in the second-level cache attention takes 0.7 of its
-# time over whole matrices (272 ms against 392 for one Whisper base layer, medians, one core), and far less memory.
+# Scores worked on at once on the CPU, 1.5 MB, so that they stay in the second-level cache. What it is for is memory: an
+# encoder call of Whisper base peaks at 60 MB instead of 258, with the same result to the bit. One attention layer alone
+# was faster too (272 ms against 392); over the whole encoder the difference was within the machine's noise.
 TILE = 375_000
 
 

@@ -8,5 +8,5 @@ if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
   if { apt-get install -y -qq libopenblas0-pthread || { apt-get update -qq && apt-get install -y -qq libopenblas0-pthread; }; } \
     >/dev/null 2>&1; then exit 0; fi
 fi
-echo "OpenBLAS is not installed: on this CPU transcription will be about 10 times slower." >&2
+echo "OpenBLAS is not installed: matrix products will be about 30 times slower." >&2
 echo "  Debian, Ubuntu: sudo apt-get install libopenblas0-pthread    Fedora: sudo dnf install openblas" >&2

@@ -8,12 +8,9 @@ import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
-SAMPLE_RATE = 16_000
+from mlxbatch.engines.whisper.windows import FRAME_SAMPLES, SAMPLE_RATE, WINDOW_FRAMES
+
 N_FFT = 400
-HOP = 160
-WINDOW_SECONDS = 30
-WINDOW_SAMPLES = WINDOW_SECONDS * SAMPLE_RATE
-FRAMES_PER_SECOND = SAMPLE_RATE // HOP
 
 
 @cache
@@ -46,18 +43,20 @@ def _mel_to_hertz(mel: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(mel < _KNEE_MEL, mel * _LINEAR, _KNEE_HERTZ * np.exp(_LOG_STEP * (mel - _KNEE_MEL)))
 
 
-def log_mel(samples: NDArray[np.float32], n_mels: int, dtype: mx.Dtype = mx.float32, frames: int = 3000) -> mx.array:
+def log_mel(
+    samples: NDArray[np.float32], n_mels: int, dtype: mx.Dtype = mx.float32, frames: int = WINDOW_FRAMES
+) -> mx.array:
     """Log-mel of one window: samples -> [frames, n_mels], lazy, on the current stream.
 
     As in openai/whisper `log_mel_spectrogram`: zero-padded to the frames' length, Hann window of 25 ms every 10 ms,
     power, base-10 logarithm, floored 8 decades below the window's peak, scaled by (x + 4) / 4.
     """
-    length, half = frames * HOP, N_FFT // 2
+    length, half = frames * FRAME_SAMPLES, N_FFT // 2
     padded = np.zeros(length + N_FFT, np.float32)
     padded[half : half + min(len(samples), length)] = samples[:length]
     padded[:half] = padded[half + 1 : N_FFT + 1][::-1]
     padded[-half:] = padded[-N_FFT - 1 : -half - 1][::-1]
-    windows = mx.as_strided(mx.array(padded), (frames, N_FFT), (HOP, 1))
+    windows = mx.as_strided(mx.array(padded), (frames, N_FFT), (FRAME_SAMPLES, 1))
     hann = mx.array(np.hanning(N_FFT + 1)[:-1].astype(np.float32))
     power = mx.abs(mx.fft.rfft(windows * hann, axis=-1)).square()
     mel = mx.log10(mx.maximum(power @ mx.array(mel_filters(n_mels).T), 1e-10))

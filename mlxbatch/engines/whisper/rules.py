@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 import mlx.core as mx
 import numpy as np
 
-from mlxbatch.engines.whisper.tokens import SECONDS_PER_TIMESTAMP, Vocabulary
+from mlxbatch.engines.whisper.tokens import Vocabulary
+from mlxbatch.engines.whisper.windows import SECONDS_PER_STAMP, WINDOW_STAMPS
 from mlxbatch.kernels import logsumexp
 
 # The first timestamp lies in the window's first second (openai/whisper `max_initial_timestamp`).
-MAX_INITIAL_STAMP = round(1.0 / SECONDS_PER_TIMESTAMP)
-N_STAMPS = 1501
+MAX_INITIAL_STAMP = round(1.0 / SECONDS_PER_STAMP)
+N_STAMPS = WINDOW_STAMPS + 1
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,6 @@ from tokenizers import Tokenizer
 
 from mlxbatch.languages import LANGUAGES
 
-SECONDS_PER_TIMESTAMP = 0.02
-
 
 @dataclass(frozen=True)
 class Vocabulary:
@@ -24,7 +22,6 @@ class Vocabulary:
     transcribe: int
     translate: int
     no_speech: int
-    no_timestamps: int
     timestamp_begin: int
     languages: dict[str, int]
     suppressed: tuple[int, ...]
@@ -41,7 +38,6 @@ class Vocabulary:
             transcribe=ids["<|transcribe|>"],
             translate=ids["<|translate|>"],
             no_speech=ids[next(name for name in _NO_SPEECH if name in ids)],
-            no_timestamps=ids["<|notimestamps|>"],
             timestamp_begin=ids["<|notimestamps|>"] + 1,
             languages={code: ids[f"<|{code}|>"] for code in LANGUAGES if f"<|{code}|>" in ids},
             suppressed=non_speech_tokens(tokenizer),

@@ -17,6 +17,7 @@ from mlxbatch.types import Job, TranscribeOptions
 SAMPLE_RATE = 16_000
 FRAME_SAMPLES = 160  # a log-mel frame, 10 ms: the unit in which windows start
 WINDOW_FRAMES = 3000
+WINDOW_SAMPLES = WINDOW_FRAMES * FRAME_SAMPLES
 FRAMES_PER_STAMP = 2  # a timestamp token counts 20 ms
 WINDOW_STAMPS = WINDOW_FRAMES // FRAMES_PER_STAMP
 SECONDS_PER_STAMP = 0.02
@@ -45,7 +46,7 @@ class Window:
 
     def __post_init__(self) -> None:
         start = self.frame * FRAME_SAMPLES
-        object.__setattr__(self, "samples", self.job.samples[start : start + WINDOW_FRAMES * FRAME_SAMPLES])
+        object.__setattr__(self, "samples", self.job.samples[start : start + WINDOW_SAMPLES])
 
     @property
     def start(self) -> float:

@@ -31,7 +31,6 @@ def small_vocabulary(suppressed: tuple[int, ...] = ()) -> Vocabulary:
         transcribe=15,
         translate=16,
         no_speech=18,
-        no_timestamps=19,
         timestamp_begin=STAMP,
         languages={"en": 14},
         suppressed=suppressed,

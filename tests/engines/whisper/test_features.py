@@ -11,7 +11,8 @@ import pytest
 from numpy.typing import NDArray
 
 from mlxbatch.audio import decode
-from mlxbatch.engines.whisper.features import WINDOW_SAMPLES, log_mel, mel_filters
+from mlxbatch.engines.whisper.features import log_mel, mel_filters
+from mlxbatch.engines.whisper.windows import WINDOW_SAMPLES
 from mlxbatch.types import Item
 from tests.engines.whisper.parts import noise
 
