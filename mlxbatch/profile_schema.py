@@ -82,6 +82,26 @@ class Pipeline(Section):
     prefetch_items: int = Field(default=32, ge=1, le=10_000, description="a whole number from 1 to 10000")
 
 
+class Governor(Section):
+    """When memory gets short, calls get slow or the engine hangs: what is done, and from where on.
+
+    The steps themselves lie at 80, 90 and 100 % of the limit (docs/operations.md).
+    """
+
+    on_pressure: Literal["wait", "refuse"] = Field(default="wait", description='"wait" or "refuse" (end the run)')
+    fallback_model: str = Field(default="", description="a smaller model that takes over at 90 %, empty for none")
+    latency_limit: float | None = Field(default=None, gt=0, description="seconds per window (p99), over 0")
+    stall_timeout: float = Field(default=600.0, gt=0, description="seconds without progress, over 0")
+    leak_bound: Amount = Field(default="10%", description=AMOUNT)
+
+
+class State(Section):
+    """What a run leaves behind in OUT/.mlxbatch, and the room it leaves on the disk."""
+
+    keep_runs: int = Field(default=100, ge=1, le=100_000, description="a whole number from 1 to 100000")
+    min_free: Size = Field(default="100MB", description=SIZE)
+
+
 class Profile(Section):
     """One machine's settings. `schema_` is the version of the file format, "schema" in TOML."""
 
@@ -93,6 +113,8 @@ class Profile(Section):
     device: Device = Field(default_factory=Device, description="a table, [device]")
     transcribe: Transcribe = Field(default_factory=Transcribe, description="a table, [transcribe]")
     pipeline: Pipeline = Field(default_factory=Pipeline, description="a table, [pipeline]")
+    governor: Governor = Field(default_factory=Governor, description="a table, [governor]")
+    state: State = Field(default_factory=State, description="a table, [state]")
 
 
 def allowed() -> dict[str, str]:

@@ -86,6 +86,10 @@ class RunLog:
     def item(self, result: Result) -> None:
         self._write("item", result_record(result))
 
+    def event(self, kind: str, facts: Mapping[str, Any]) -> None:
+        """Any other event: "sample", "governor", "child", "leak", "group"."""
+        self._write(kind, facts)
+
     def end(self, summary: Mapping[str, Any]) -> None:
         self._write("end", summary)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from mlxbatch import budget
 from mlxbatch.audio import decode
@@ -77,6 +77,9 @@ class Watcher:
 
     def readings(self, readings: Readings) -> None:
         """Memory and stages, with every reply of the host."""
+
+    def event(self, kind: str, facts: Mapping[str, Any]) -> None:
+        """What the run did about the machine: "governor", "child", "leak", "group"; facts as JSON can hold them."""
 
 
 @dataclass(frozen=True, slots=True)

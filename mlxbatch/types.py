@@ -159,13 +159,17 @@ class Span:
 class Readings:
     """Memory of the process that owns the device, in bytes, and the spans since the last readings.
 
-    `active`, `cache` and `peak` are the framework's own counters (peak excludes the cache), `rss` is the process's.
+    `active`, `cache` and `peak` are the framework's own counters (peak excludes the cache, and is that of the time
+    since the last readings), `rss` is the process's. `live` rows are being worked on; `progress` counts the engine's
+    steps, whatever they are: while it stands still, nothing happens.
     """
 
     active: int = 0
     cache: int = 0
     peak: int = 0
     rss: int = 0
+    live: int = 0
+    progress: int = 0
     spans: tuple[Span, ...] = ()
 
 
@@ -191,13 +195,18 @@ class Done:
     seconds: float
     windows: tuple[WindowStats, ...] = ()
     warnings: tuple[str, ...] = ()
+    took: float = 0.0  # wall seconds from being handed to the engine to being written
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
+    """`quarantined`: it ended the engine's process again and again, and is passed over until it changes."""
+
     item: Item
     stage: str
     error: str
+    quarantined: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import platform
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from typing import Any
 
@@ -169,3 +169,7 @@ class Session(Watcher):
         self.view.readings(readings)
         if self._log is not None:
             self._log.spans(readings)
+
+    def event(self, kind: str, facts: Mapping[str, Any]) -> None:
+        if self._log is not None:
+            self._log.event(kind, facts)
