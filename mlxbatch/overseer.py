@@ -56,8 +56,8 @@ class Overseer:
         oversight: Oversight,
         tell: Tell,
         *,
-        clock: Callable[[], float] = time.monotonic,
         look: Callable[[], Machine] = read_machine,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._host, self._tell, self._clock, self._look = host, tell, clock, look
         self._governor = Governor(room, oversight.policy)
@@ -66,6 +66,7 @@ class Overseer:
         self._sampler = Sampler(self._began, kind=oversight.device)
         self._sampled = float("-inf")
         self._machine = look()
+        self._told: tuple[str, int, str] | None = None
         self._last = loaded.readings
 
     @property
@@ -100,7 +101,10 @@ class Overseer:
 
     def _follow(self, change: Change) -> None:
         self._host.allow(self._governor.allowance)
-        self._tell("governor", _rounded(asdict(change)))
+        news = (change.step, change.rows, change.why)
+        if news != self._told:  # the same again and again would fill the log of a night
+            self._told = news
+            self._tell("governor", _rounded(asdict(change)))
         if change.step == "refuse":
             raise Refused(
                 f"memory is at {change.share:.0%} of {change.limit / 1e9:.2f} GB ({change.why}): the run ends, as "

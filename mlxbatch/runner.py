@@ -15,6 +15,7 @@ from mlxbatch.errors import ItemError, item_stage
 from mlxbatch.governor import Room
 from mlxbatch.host import Changed, EngineHost, Happening
 from mlxbatch.ledger import Decision, Fingerprint, Fresh, Infer, Ledger, Render, content_hash, fingerprint
+from mlxbatch.machine import read_machine
 from mlxbatch.overseer import Overseer, Oversight, TakeOver
 from mlxbatch.pipeline import Prefetch
 from mlxbatch.plan import Countdown, plan
@@ -196,7 +197,9 @@ class _Run:
         last = self._number + 1 == len(self.hosts)
         oversight = self.settings.oversight
         policy = replace(oversight.policy, fallback=oversight.policy.fallback and not last)
-        overseer = Overseer(host, loaded, room, replace(oversight, policy=policy), self.watcher.event)
+        overseer = Overseer(
+            host, loaded, room, replace(oversight, policy=policy), self.watcher.event, look=read_machine
+        )
         yield from self._run(host, planned, overseer)
 
     def _plan(self, host: EngineHost, probed: Sequence[Probed], loaded: Loaded) -> tuple[list[Planned], Room]:

@@ -39,6 +39,7 @@ PURE = (
     "errors",
     "chunks",
     "governor",
+    "leaks",
     "flight",
     "watchdog",
 )

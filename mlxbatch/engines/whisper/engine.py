@@ -266,6 +266,7 @@ class WhisperEngine:
         self._work.progress += 1
         for trial in self._slots.step():
             self._finish(trial, self._seated.pop(trial))
+        self._work.live = len(self._seated)
         self._note_decode(began, rows)
 
     def _note_decode(self, began: float, rows: int) -> None:
