@@ -118,7 +118,7 @@ def test_rows_are_sent_back_when_the_machine_runs_short(
 def test_a_native_crash_costs_the_process_and_nothing_else(
     whisper_base: Path, unbounded: dict[str, str], tmp_path: Path
 ) -> None:
-    """Its address space is bounded in the middle of its work: MLX's CPU build then ends by a signal, not by an error."""
+    """Its address space is bounded in mid-work: MLX's CPU build then ends by a signal, not by an error."""
 
     def bound(pid: int) -> None:
         process = psutil.Process(pid)

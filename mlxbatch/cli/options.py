@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from mlxbatch.cli.ending import Ending
+from mlxbatch.cli.log import Level
 from mlxbatch.errors import UsageError
 
 PANEL_WHAT = "What to work on"
@@ -17,17 +18,16 @@ PANEL_RUN = "The run"
 PANEL_SHOW = "What is shown"
 
 
-@dataclass(slots=True)
-class Shown:
-    """What is shown when something goes wrong: the object of typer's context, made anew for each command line."""
-
-    debug: bool = False
+def ending_of(context: typer.Context) -> Ending:
+    """What this command line leaves behind: the object of its context."""
+    ending = context.find_root().obj
+    assert isinstance(ending, Ending)
+    return ending
 
 
 def _debug(context: typer.Context, value: bool) -> bool:
-    shown = context.find_root().obj
-    if value and isinstance(shown, Shown):
-        shown.debug = True
+    if value:
+        ending_of(context).debug = True
     return value
 
 
@@ -219,9 +219,51 @@ DryRun = Annotated[
         rich_help_panel=PANEL_RUN,
     ),
 ]
+KeepRuns = Annotated[
+    int | None,
+    typer.Option(
+        "--keep-runs",
+        metavar="N",
+        envvar="MLXBATCH_KEEP_RUNS",
+        help="Keep the logs of the newest N runs on this output, this one included. Default: the profile's.",
+        rich_help_panel=PANEL_RUN,
+        show_default=False,
+    ),
+]
+MetricsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--metrics-file",
+        metavar="FILE",
+        envvar="MLXBATCH_METRICS_FILE",
+        help="Write the run's figures at its end, for Prometheus: node_exporter's textfile collector reads *.prom.",
+        rich_help_panel=PANEL_RUN,
+        show_default=False,
+    ),
+]
+LogLevel = Annotated[
+    Level,
+    typer.Option(
+        "--log-level",
+        envvar="MLXBATCH_LOG_LEVEL",
+        help="The least that is logged. debug adds memory samples, groups and the engine's process.",
+        rich_help_panel=PANEL_SHOW,
+    ),
+]
+LogFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--log-file",
+        metavar="FILE",
+        envvar="MLXBATCH_LOG_FILE",
+        help="Append what is logged to a file, with time and level; --quiet does not change what it gets.",
+        rich_help_panel=PANEL_SHOW,
+        show_default=False,
+    ),
+]
 Quiet = Annotated[
     bool,
-    typer.Option("--quiet", "-q", help="Only errors and failed files.", rich_help_panel=PANEL_SHOW),
+    typer.Option("--quiet", "-q", help="Show only errors and failed files.", rich_help_panel=PANEL_SHOW),
 ]
 Verbose = Annotated[
     bool,

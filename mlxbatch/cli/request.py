@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mlxbatch import blas
+from mlxbatch.cli.log import Level
 from mlxbatch.cli.words import count
 from mlxbatch.discover import Found, discover, read_list
 from mlxbatch.engines.base import EngineSpec
@@ -44,6 +45,7 @@ class Flags:
     quiet: bool = False
     verbose: bool = False
     as_json: bool = False
+    log_level: Level = "info"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,40 +4,45 @@ from __future__ import annotations
 
 import json
 import platform
+import socket
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import Any
 
 from mlxbatch import __version__, runner
 from mlxbatch.cli import request as asked
+from mlxbatch.cli.ending import Ending
 from mlxbatch.cli.progress import View, is_terminal, make_view
 from mlxbatch.cli.request import Chosen, Request
-from mlxbatch.cli.summary import show_summary
+from mlxbatch.cli.summary import end_line, show_summary
+from mlxbatch.cli.words import size
 from mlxbatch.discover import item_id
 from mlxbatch.errors import Interrupted, ItemError, MlxBatchError, Terminated, show
 from mlxbatch.host import EngineHost, Kind, make_host
 from mlxbatch.ledger import Ledger
 from mlxbatch.lock import output_lock
 from mlxbatch.metrics import RunStats
-from mlxbatch.runlog import RunLog, new_run_id, result_record
+from mlxbatch.runlog import RunLog, new_run_id, prune, result_record, versions
 from mlxbatch.runner import Watcher
 from mlxbatch.types import Done, Failed, Item, Output, Planned, Readings, Result
 from mlxbatch.worker import Loaded
 from mlxbatch.writers.files import clear_scratch
 
 
-def perform(request: Request) -> int:
-    """Do it, and return the exit code: 0, or 1 where something failed."""
+def perform(request: Request, ending: Ending) -> int:
+    """Do it, and return the exit code: 0, or 1 where something failed. What is known of the run goes into `ending`."""
+    ending.stats = stats = RunStats()
+    ending.info = {"profile": request.profile.name, "model": show(request.model)}
     found = asked.find_inputs(request)
-    stats = RunStats()
-    with make_view(request.flags) as view:
+    stats.found = len(found.items) + len(found.problems)
+    with make_view(request.flags, ending.log) as view:
         for note in asked.notes(request) if found.items else ():
             view.note(note)
         session = Session(request, view, stats)
         session.problems(found.problems)
         if found.items:
-            _locked(request, found.items, session)
+            _locked(request, found.items, session, ending)
         elif not found.problems:
             view.note(asked.nothing_found(request, found))
     stats.stop()
@@ -45,12 +50,13 @@ def perform(request: Request) -> int:
     return 1 if stats.failed else 0
 
 
-def _locked(request: Request, items: Sequence[Item], session: Session) -> None:
+def _locked(request: Request, items: Sequence[Item], session: Session, ending: Ending) -> None:
     """Everything that needs the output root to ourselves. The model is whole before any audio is read."""
     with output_lock(request.output, request.flags.break_lock):
         chosen = asked.choose_all(request, offline=request.flags.offline, say=session.view.say)
+        ending.info |= {"engine": chosen[0].engine, "model_sha": chosen[0].sha}
         settings = asked.run_settings(request, chosen)
-        with Ledger.open(request.output) as ledger, RunLog(request.output, new_run_id()) as log:
+        with Ledger.open(request.output) as ledger, _run_log(request, session.view) as log:
             clear_scratch(settings.scratch)
             hosts = [_host(request, one) for one in chosen]
             try:
@@ -59,6 +65,18 @@ def _locked(request: Request, items: Sequence[Item], session: Session) -> None:
             finally:
                 for host in hosts:
                     host.close()
+                session.view.line("the engine is closed", "debug")
+
+
+@contextmanager
+def _run_log(request: Request, view: View) -> Iterator[RunLog]:
+    """This run's log; once it is closed, the oldest of the others are removed."""
+    with RunLog(request.output, new_run_id()) as log:
+        try:
+            yield log
+        finally:
+            for problem in prune(request.profile.state.keep_runs, log.path):
+                view.note(f"an old log cannot be removed: {problem}")
 
 
 def _host(request: Request, chosen: Chosen) -> EngineHost:
@@ -88,6 +106,10 @@ class Session(Watcher):
             "sha": chosen.sha,
             "python": platform.python_version(),
             "platform": platform.platform(),
+            "host": show(socket.gethostname()),
+            "versions": versions(),
+            "batch_size": self.request.profile.transcribe.batch_size,
+            "dtype": self.request.profile.transcribe.dtype,
         }
         log.start(facts)
         ledger.begin_run(log.path.stem, facts)
@@ -141,12 +163,14 @@ class Session(Watcher):
         self._print({"event": "item", **result_record(result)})
 
     def show(self) -> None:
-        """The summary: a table for people, an object for programs."""
+        """The summary: a line for logs, a table for people, an object for programs."""
         summary = self.stats.summary()
         log = self._log.path if self._log is not None else None
         self._print({"event": "summary", "run": log.stem if log else None, **summary})
-        if not (self.request.flags.quiet or self.request.flags.as_json) and (log or self.stats.failed):
-            show_summary(summary, self.warned, log, sys.stderr, terminal=is_terminal(sys.stderr))
+        if log or self.stats.failed:
+            self.view.line(end_line(summary), passing=True)
+            if self.view.shows("info") and not self.request.flags.as_json:
+                show_summary(summary, self.warned, log, sys.stderr, terminal=is_terminal(sys.stderr))
 
     def _print(self, record: dict[str, Any]) -> None:
         if self.request.flags.as_json:
@@ -161,6 +185,7 @@ class Session(Watcher):
         self.view.say(f"loading {show(self.request.model)}")
 
     def loaded(self, loaded: Loaded) -> None:
+        self.view.line(f"loaded: weights {size(loaded.weights)}, memory limit {size(loaded.memory_limit)}", "debug")
         self.readings(loaded.readings)
 
     def planned(self, planned: Sequence[Planned]) -> None:
@@ -178,5 +203,7 @@ class Session(Watcher):
             self._log.spans(readings)
 
     def event(self, kind: str, facts: Mapping[str, Any]) -> None:
+        self.stats.event(kind, facts)
+        self.view.event(kind, facts)
         if self._log is not None:
             self._log.event(kind, facts)

@@ -25,6 +25,7 @@ Exit codes: 0 all done, 1 some files failed, 2 usage, 3 environment, 4 another r
 
 
 def transcribe(
+    context: typer.Context,
     output: options.Output,
     inputs: options.Inputs = None,
     files_from: options.FilesFrom = None,
@@ -42,10 +43,14 @@ def transcribe(
     force: options.Force = False,
     offline: options.Offline = False,
     break_lock: options.BreakLock = False,
+    keep_runs: options.KeepRuns = None,
+    metrics_file: options.MetricsFile = None,
     dry_run: options.DryRun = False,
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
     as_json: options.Json = False,
+    log_level: options.LogLevel = "info",
+    log_file: options.LogFile = None,
     debug: options.Debug = False,
 ) -> None:
     """Turn speech into text: every recording below INPUTS, in one batch.
@@ -61,6 +66,9 @@ def transcribe(
     from mlxbatch.profile import load
     from mlxbatch.writers import WRITERS
 
+    ending = options.ending_of(context)
+    if not dry_run:
+        ending.open("transcribe", output, log_file, metrics_file)
     code = language_code(language) if language else None
     wanted = options.formats_of(formats, list(WRITERS))
     overrides = {
@@ -71,9 +79,10 @@ def transcribe(
         "governor.on_pressure": on_pressure,
         "governor.fallback_model": fallback_model,
         "governor.latency_limit": latency_limit,
+        "state.keep_runs": keep_runs,
     }
     settings = load(profile, overrides=overrides)
     where = Where(tuple(inputs or ()), files_from, root, output)
-    flags = Flags(force=force, offline=offline, break_lock=break_lock, quiet=quiet, verbose=verbose, as_json=as_json)
+    flags = Flags(force, offline, break_lock, quiet, verbose, as_json, log_level)
     request = Request(where, flags, settings, code, wanted, command=shlex.join(["mlxbatch", *sys.argv[1:]]))
-    raise typer.Exit(preview(request) if dry_run else perform(request))
+    raise typer.Exit(preview(request) if dry_run else perform(request, ending))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import platform
 import re
 import shutil
 import signal
@@ -151,6 +152,8 @@ def test_a_run_is_written_down(run: Run) -> None:
     run("--batch-size", "2")
     start, plan, *middle, end = run_log()
     assert (start["event"], start["engine"], start["profile"]) == ("start", "fake", load().profile.name)
+    assert (start["host"], start["batch_size"], start["dtype"]) == (socket.gethostname(), 2, "float32")
+    assert start["versions"]["python"] == start["python"] == platform.python_version()
     assert (plan["event"], plan["items"], plan["groups"]) == ("plan", 3, 2)
     assert [event["source"] for event in middle if event["event"] == "item"] == ["in/sub/c.wav", "in/b.wav", "in/a.wav"]
     spans = [event for event in middle if event["event"] == "span"]

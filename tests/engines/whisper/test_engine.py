@@ -386,7 +386,7 @@ def test_rows_that_are_sent_back_begin_again_and_say_the_same(short: Path, alone
 
 
 class Short:
-    """Stands before a method of the engine's and has no memory for more than `room` rows, or at `moments` of its own."""
+    """Before a method of the engine's: has no memory for more than `room` rows, and none at `moments`."""
 
     def __init__(
         self, work: Callable[..., Any], rows: Callable[..., int], room: int, moments: Iterable[int] = ()
