@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from mlxbatch.errors import LedgerError, LockedError, MlxBatchError, SetupError, show
@@ -83,16 +83,30 @@ def _prepare(path: Path, database: sqlite3.Connection) -> None:
     """Make the tables of a new ledger; see that an old one is whole, and one this version knows."""
     (version,) = database.execute("PRAGMA user_version").fetchone()
     if version > SCHEMA_VERSION:
-        raise LedgerError(
-            f"{show(path)} was written by a newer mlxbatch (schema {version}, this one knows {SCHEMA_VERSION}): "
-            f"upgrade, or {_way_out(path)}"
-        )
+        raise _newer(path, version)
     if version == 0:
         # Its own transaction: a kill leaves either no tables and version 0, or all and version 1.
         database.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}PRAGMA user_version = {SCHEMA_VERSION};COMMIT;")
     (verdict,) = database.execute("PRAGMA quick_check(1)").fetchone()
     if verdict != "ok":
         raise _damaged(path, verdict)
+
+
+def check_file(path: Path) -> int:
+    """See that a ledger which is there opens and is whole, without writing to it; returns how many items it holds.
+
+    LedgerError: damaged, or of a newer version; SetupError: cannot be read; LockedError: another program has it.
+    """
+    with file_errors(path), closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
+        (version,) = database.execute("PRAGMA user_version").fetchone()
+        if version > SCHEMA_VERSION:
+            raise _newer(path, version)
+        (verdict,) = database.execute("PRAGMA quick_check(1)").fetchone()
+        if verdict != "ok":
+            raise _damaged(path, verdict)
+        # A run that was killed as it began may have left a file without tables.
+        count = database.execute("SELECT count(*) FROM items").fetchone() if version else (0,)
+    return int(count[0])
 
 
 @contextmanager
@@ -124,11 +138,17 @@ def _translated(path: Path, error: sqlite3.Error) -> MlxBatchError | None:
     return _damaged(path, str(error)) if code in _DAMAGE else None
 
 
+def _newer(path: Path, version: int) -> LedgerError:
+    known = f"schema {version}, this one knows {SCHEMA_VERSION}"
+    return LedgerError(f"{show(path)} was written by a newer mlxbatch ({known}): upgrade, or {way_out(path)}")
+
+
 def _damaged(path: Path, cause: str) -> LedgerError:
-    return LedgerError(f"{show(path)} is damaged ({show(cause)}): {_way_out(path)}")
+    return LedgerError(f"{show(path)} is damaged ({show(cause)}): {way_out(path)}")
 
 
-def _way_out(path: Path) -> str:
+def way_out(path: Path) -> str:
+    """What a user does about a ledger that cannot be used."""
     return (
         f"move it away with: mv {shlex.quote(show(path))} {shlex.quote(show(path) + '.damaged')}; "
         "outputs are kept, the next run does the files again"

@@ -21,7 +21,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from mlxbatch.errors import LockedError, SetupError, show
-from mlxbatch.state import state_folder
+from mlxbatch.state import FOLDER, state_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,19 @@ def output_lock(output_root: Path, break_lock: bool = False) -> Iterator[None]:
             yield
         finally:
             holder_file.unlink(missing_ok=True)
+
+
+def holder_of(output_root: Path) -> Holder | str | None:
+    """Who says to hold the lock; None where nobody does, the text itself where it cannot be understood.
+
+    Only looks: the lock is not touched, so no run is refused for it. SetupError where the file cannot be read.
+    """
+    return _read(output_root / FOLDER / "lock.json")
+
+
+def is_live(holder: Holder) -> bool:
+    """Whether a holder of this host still runs; of another host's nothing can be told, and it is not."""
+    return holder.host == socket.gethostname() and _alive(holder)
 
 
 @contextmanager

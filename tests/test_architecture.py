@@ -23,10 +23,17 @@ LAYERS = {
     "mlxbatch.runner": 3,
     "mlxbatch.overseer": 3,
     "mlxbatch.report": 4,
+    "mlxbatch.doctor": 4,
     "mlxbatch.cli": 5,
     "mlxbatch.__main__": 5,
 }
-MAY_IMPORT_MLX = ("mlxbatch.device", "mlxbatch.kernels", "mlxbatch.engines.whisper", "mlxbatch.models.residency")
+MAY_IMPORT_MLX = (
+    "mlxbatch.device",
+    "mlxbatch.kernels",
+    "mlxbatch.engines.whisper",
+    "mlxbatch.models.residency",
+    "mlxbatch.selftest",
+)
 PURE = (
     "profile_schema",
     "budget",

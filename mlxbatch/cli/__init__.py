@@ -10,7 +10,7 @@ import typer
 import typer.main
 
 from mlxbatch import __version__
-from mlxbatch.cli import models, options, profiles, transcribe
+from mlxbatch.cli import doctor, models, options, profiles, transcribe
 from mlxbatch.cli.ending import Ending
 from mlxbatch.cli.verdict import verdict
 from mlxbatch.errors import MlxBatchError
@@ -25,6 +25,8 @@ mlxbatch transcribe recordings/ -o text/
 mlxbatch transcribe calls/ -o out/ --format txt,srt --dry-run
 
 mlxbatch models list
+
+mlxbatch doctor out/
 
 `mlxbatch COMMAND --help` says more, with every option.
 
@@ -60,6 +62,7 @@ def _root(
 
 
 app.command("transcribe", epilog=transcribe.EPILOG)(transcribe.transcribe)
+app.command("doctor", epilog=doctor.EPILOG)(doctor.doctor)
 app.add_typer(models.app, name="models")
 app.add_typer(profiles.app, name="profiles")
 
