@@ -1,4 +1,5 @@
-# Everything runs in .venv; nothing else on the machine is changed, but for OpenBLAS on Debian as root (see openblas).
+# Everything runs in .venv; nothing else on the machine is changed, but on Debian as root: OpenBLAS, and for the tests
+# cron, promtool and Chromium (see openblas, test-packages).
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -6,7 +7,7 @@ BIN := $(VENV)/bin
 DEMO ?= examples/calls
 OUT ?= out
 
-.PHONY: help demo test check bench soak format openblas clean
+.PHONY: help demo test check bench soak format openblas test-packages clean
 
 help:
 	@echo "make demo    install into .venv, fetch Whisper base, transcribe $(DEMO) into $(OUT)/"
@@ -19,7 +20,7 @@ demo: $(VENV)/.core openblas
 	$(BIN)/mlxbatch transcribe $(DEMO) -o $(OUT) --format txt,srt,json
 	@for text in $(OUT)/*.txt; do printf '\n== %s\n' "$$text"; cat "$$text"; done
 
-test: $(VENV)/.dev openblas
+test: $(VENV)/.dev openblas test-packages
 	$(BIN)/python -m pytest -m "not soak"
 
 check: $(VENV)/.dev
@@ -41,6 +42,10 @@ format: $(VENV)/.dev
 # MLX's Linux wheel brings a slow reference BLAS; OpenBLAS is loaded before it where it is installed.
 openblas:
 	@sh tools/openblas.sh
+
+# cron, promtool and Chromium; where they are missing, the tests that need them are skipped.
+test-packages:
+	@sh tools/test-packages.sh
 
 $(VENV)/.core: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

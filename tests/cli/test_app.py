@@ -44,7 +44,7 @@ def _seconds(*arguments: str) -> float:
 def test_the_program_says_what_it_can(cli: Cli, arguments: list[str]) -> None:
     ran = cli(*arguments)
     assert ran.code == 0
-    assert all(word in ran.out for word in ("transcribe", "models", "profiles", "Examples"))
+    assert all(word in ran.out for word in ("transcribe", "doctor", "models", "profiles", "Examples"))
     assert ran.err == ""
 
 
@@ -156,8 +156,8 @@ def test_a_reader_that_has_gone_is_no_error_to_speak_of(recordings: Path) -> Non
 
 
 def test_the_table_of_exit_codes_is_that_of_the_classes() -> None:
-    text = (ROOT / "docs" / "exit-codes.md").read_text("utf-8")
-    assert exit_codes.updated(text) == text, "run: python -m mlxbatch.cli.exit_codes docs/exit-codes.md"
+    text = (ROOT / "docs" / "operations.md").read_text("utf-8")
+    assert exit_codes.updated(text) == text, "run: python -m mlxbatch.cli.exit_codes docs/operations.md"
 
 
 def test_each_code_has_one_meaning() -> None:
