@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
 
 from filelock import FileLock, Timeout
 
@@ -55,19 +56,6 @@ def output_lock(output_root: Path, break_lock: bool = False) -> Iterator[None]:
             yield
         finally:
             holder_file.unlink(missing_ok=True)
-
-
-def holder_of(output_root: Path) -> Holder | str | None:
-    """Who says to hold the lock; None where nobody does, the text itself where it cannot be understood.
-
-    Only looks: the lock is not touched, so no run is refused for it. SetupError where the file cannot be read.
-    """
-    return _read(output_root / FOLDER / "lock.json")
-
-
-def is_live(holder: Holder) -> bool:
-    """Whether a holder of this host still runs; of another host's nothing can be told, and it is not."""
-    return holder.host == socket.gethostname() and _alive(holder)
 
 
 @contextmanager
@@ -160,3 +148,29 @@ def _write(path: Path, holder: Holder) -> None:
         draft.replace(path)
     except OSError as error:
         raise SetupError(f"cannot write {show(path)}: {error.strerror or error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a holder file says of `who` has the lock: nobody ("free"), or one whose process is "alive" or "dead" here.
+
+    One "elsewhere" is of another host; of one "unreadable" nothing can be told. A run is refused for both.
+    """
+
+    state: Literal["free", "alive", "dead", "elsewhere", "unreadable"]
+    who: str = ""
+
+
+def standing(output_root: Path) -> Standing:
+    """How it stands with an output root's lock. Only looks: to try the lock would refuse a run that begins just then.
+
+    SetupError where the holder file cannot be read.
+    """
+    found = _read(output_root / FOLDER / "lock.json")
+    if found is None:
+        return Standing("free")
+    if not isinstance(found, Holder):
+        return Standing("unreadable")
+    if found.host != socket.gethostname():
+        return Standing("elsewhere", str(found))
+    return Standing("alive" if _alive(found) else "dead", str(found))

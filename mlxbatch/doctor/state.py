@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Iterator
 
 from mlxbatch.doctor.finding import Case, Finding
 from mlxbatch.errors import LedgerError, LockedError, show
 from mlxbatch.ledger_file import FILE, check_file, way_out
-from mlxbatch.lock import Holder, holder_of, is_live
+from mlxbatch.lock import standing
 from mlxbatch.state import FOLDER
 
 
@@ -18,20 +17,22 @@ def check_lock(case: Case) -> Iterator[Finding]:
         what = "no output directory was named: its lock, ledger and disk were not looked at"
         yield Finding("note", "lock", what, "mlxbatch doctor OUT")
         return
-    root, holder = show(case.output), holder_of(case.output)
-    if holder is None:
-        yield Finding("ok", "lock", f"nobody works on {root}")
-    elif not isinstance(holder, Holder):
-        what = f"{root}: the lock's holder cannot be read, so a run is refused"
-        yield Finding("problem", "lock", what, "if nobody works on it: run with --break-lock once")
-    elif is_live(holder):
-        remedy = "wait for it to end, or stop it: until then another run is refused (exit code 4)"
-        yield Finding("note", "lock", f"{root} is in use by {holder}", remedy)
-    elif holder.host == socket.gethostname():
-        yield Finding("ok", "lock", f"{root}: stale lock of {holder}, which has ended: the next run takes it over")
-    else:
-        what = f"{root} is held by {holder}, another host, so a run here is refused"
-        yield Finding("problem", "lock", what, "if that run has ended: run with --break-lock once")
+    root, found = show(case.output), standing(case.output)
+    match found.state:
+        case "free":
+            yield Finding("ok", "lock", f"nobody works on {root}")
+        case "alive":
+            remedy = "wait for it to end, or stop it: until then another run is refused (exit code 4)"
+            yield Finding("note", "lock", f"{root} is in use by {found.who}", remedy)
+        case "dead":
+            what = f"{root}: stale lock of {found.who}, which has ended as far as this system can tell"
+            yield Finding("ok", "lock", f"{what}; the next run takes it over")
+        case "elsewhere":
+            what = f"{root} is held by {found.who}, another host, so a run here is refused"
+            yield Finding("problem", "lock", what, "if that run has ended: run with --break-lock once")
+        case "unreadable":
+            what = f"{root}: the lock's holder cannot be read, so a run is refused"
+            yield Finding("problem", "lock", what, "if nobody works on it: run with --break-lock once")
 
 
 def check_ledger(case: Case) -> Iterator[Finding]:
