@@ -12,7 +12,7 @@ from mlxbatch import budget
 from mlxbatch.audio import decode
 from mlxbatch.errors import ItemError, item_stage
 from mlxbatch.host import EngineHost
-from mlxbatch.ledger import Decision, Fingerprint, Fresh, Infer, Ledger, Render, content_hash, fingerprint
+from mlxbatch.ledger import Decision, Fingerprint, Fresh, Infer, Ledger, Quarantined, Render, content_hash, fingerprint
 from mlxbatch.pipeline import Prefetch
 from mlxbatch.plan import plan
 from mlxbatch.probe import probe
@@ -39,7 +39,10 @@ from mlxbatch.writers.files import output_path, write_outputs
 
 @dataclass(frozen=True, slots=True)
 class RunSettings:
-    """How a run goes. Keys are the ledger's: what changes a result, and what changes its rendering."""
+    """How a run goes. Keys are the ledger's: what changes a result, and what changes its rendering.
+
+    `further_keys` are those of models whose results count as done, too.
+    """
 
     output: Path
     formats: tuple[str, ...]
@@ -51,6 +54,8 @@ class RunSettings:
     prefetch_bytes: int = 512 * 10**6
     prefetch_items: int = 32
     force: bool = False
+    further_keys: tuple[str, ...] = ()
+    retry_quarantined: bool = False
 
     @property
     def scratch(self) -> Path:
@@ -105,7 +110,7 @@ def transcribe(
     todo: list[Item] = []
     for item in items:
         match decide(item, ledger, settings):
-            case Fresh(why):
+            case Fresh(why) | Quarantined(why):
                 yield Skipped(item, why)
             case Render(transcript):
                 yield run.rerendered(item, transcript)
@@ -124,7 +129,13 @@ def decide(item: Item, ledger: Ledger | None, settings: RunSettings) -> Decision
         return Infer("--force")
     if ledger is None:
         return Infer("new")
-    return ledger.decide(item, settings.inference_key, settings.rendering_key, _outputs(item, settings))
+    return ledger.decide(
+        item,
+        (settings.inference_key, *settings.further_keys),
+        settings.rendering_key,
+        _outputs(item, settings),
+        retry_quarantined=settings.retry_quarantined,
+    )
 
 
 def _outputs(item: Item, settings: RunSettings) -> list[Path]:

@@ -20,8 +20,9 @@ import numpy as np
 import psutil
 import pytest
 
-from mlxbatch import blas, ledger
+from mlxbatch import blas
 from mlxbatch.cli import request
+from mlxbatch.history import History
 from mlxbatch.profile import load
 from mlxbatch.writers import files
 
@@ -160,11 +161,11 @@ def test_a_run_is_written_down(run: Run) -> None:
 
 def test_what_a_run_ran_on_is_in_the_ledger(run: Run) -> None:
     run()
-    database = ledger.open_file(OUT / ".mlxbatch" / "ledger.sqlite3")
-    ((facts, outcome),) = database.execute("SELECT facts, outcome FROM runs").fetchall()
-    database.close()
-    assert json.loads(facts)["model"] == "whisper-base"
-    assert json.loads(outcome)["done"] == 3
+    with History.open(OUT) as history:
+        (row,) = history.runs()
+    assert row.facts["model"] == "whisper-base"
+    assert row.outcome is not None
+    assert row.outcome["done"] == 3
 
 
 def test_what_a_killed_run_left_is_cleared(run: Run) -> None:
