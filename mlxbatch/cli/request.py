@@ -37,6 +37,7 @@ class Flags:
     """How a run is gone about, and what it shows: the same in every verb."""
 
     force: bool = False
+    retry_quarantined: bool = False
     offline: bool = False
     break_lock: bool = False
     quiet: bool = False
@@ -134,6 +135,7 @@ def run_settings(request: Request, chosen: Chosen) -> RunSettings:
         prefetch_bytes=parse_bytes(profile.pipeline.prefetch_bytes),
         prefetch_items=profile.pipeline.prefetch_items,
         force=request.flags.force,
+        retry_quarantined=request.flags.retry_quarantined,
     )
 
 

@@ -36,6 +36,7 @@ def transcribe(
     batch_size: options.BatchSize = None,
     workers: options.Workers = None,
     force: options.Force = False,
+    retry_quarantined: options.RetryQuarantined = False,
     offline: options.Offline = False,
     break_lock: options.BreakLock = False,
     dry_run: options.DryRun = False,
@@ -62,6 +63,14 @@ def transcribe(
     overrides = {"transcribe.model": model, "transcribe.batch_size": batch_size, "pipeline.workers": workers}
     settings = load(profile, overrides=overrides)
     where = Where(tuple(inputs or ()), files_from, root, output)
-    flags = Flags(force=force, offline=offline, break_lock=break_lock, quiet=quiet, verbose=verbose, as_json=as_json)
+    flags = Flags(
+        force=force,
+        retry_quarantined=retry_quarantined,
+        offline=offline,
+        break_lock=break_lock,
+        quiet=quiet,
+        verbose=verbose,
+        as_json=as_json,
+    )
     request = Request(where, flags, settings, code, wanted, command=shlex.join(["mlxbatch", *sys.argv[1:]]))
     raise typer.Exit(preview(request) if dry_run else perform(request))

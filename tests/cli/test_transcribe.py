@@ -22,8 +22,11 @@ import pytest
 
 from mlxbatch import blas
 from mlxbatch.cli import request
+from mlxbatch.discover import item_id
 from mlxbatch.history import History
+from mlxbatch.ledger import Ledger
 from mlxbatch.profile import load
+from mlxbatch.types import Item
 from mlxbatch.writers import files
 
 from .conftest import RATE, Cli, Ran, finish, noise, program, write
@@ -564,6 +567,25 @@ def test_a_recording_that_kills_the_engine_fails_alone(run: Run, cli: Cli, fake:
     assert ran.code == 1
     assert "failed: in/b.wav: infer: the engine's process was killed by SIGKILL" in ran.err
     assert ran.summary["done"] == 2
+
+
+# --- quarantine ------------------------------------------------------------------------------------------------------
+
+
+def test_a_quarantined_recording_is_passed_over_until_it_is_asked_for_or_changes(run: Run) -> None:
+    path = IN / "b.wav"
+    with Ledger.open(OUT) as ledger:
+        ledger.failed(Item(item_id(path, "transcribe"), path, Path("b")), "infer", "killed", quarantined=True)
+    ran = run("--json", "-q")
+    assert (ran.code, ran.summary["done"], ran.summary["skipped"]) == (0, 2, 1)
+    assert [record["why"] for record in ran.records if record.get("status") == "skipped"] == ["quarantined: killed"]
+    ran = run("--dry-run", "--json")
+    assert [record["do"] for record in ran.records[:-1]] == ["skip"] * 3
+    assert [record["why"] for record in ran.records[:-1] if "in/b" in record["source"]] == ["quarantined: killed"]
+    assert run("--dry-run", "--retry-quarantined", "--json").records[1]["why"] == "--retry-quarantined"
+    ran = run("--retry-quarantined", "--json", "-q")
+    assert (ran.code, ran.summary["done"], ran.summary["skipped"]) == (0, 1, 2)
+    assert run("--json", "-q").summary["skipped"] == 3
 
 
 # --- a dry run -------------------------------------------------------------------------------------------------------
