@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from mlxbatch.errors import LedgerError, LockedError, MlxBatchError, SetupError, show
-from mlxbatch.ledger_schema import SCHEMA_VERSION, migrate, tables_of
+from mlxbatch.ledger_schema import SCHEMA_VERSION as SCHEMA_VERSION
+from mlxbatch.ledger_schema import migrate, tables_of
 from mlxbatch.state import on_network
 
 FILE = "ledger.sqlite3"
