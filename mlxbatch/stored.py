@@ -23,6 +23,7 @@ def transcript_to_json(transcript: Transcript) -> dict[str, Any]:
         "seconds": transcript.seconds,
         "warnings": list(transcript.warnings),
         "truncated": transcript.truncated,
+        "model": transcript.model,
     }
 
 
@@ -34,6 +35,7 @@ def transcript_from_json(data: Mapping[str, Any]) -> Transcript:
         seconds=data["seconds"],
         warnings=tuple(data["warnings"]),
         truncated=data["truncated"],
+        model=data.get("model", ""),
     )
 
 

@@ -45,6 +45,7 @@ TRANSCRIPTS = st.builds(
     seconds=TIMES,
     warnings=st.lists(TEXT, max_size=2).map(tuple),
     truncated=st.booleans(),
+    model=TEXT,
 )
 
 
@@ -52,6 +53,12 @@ TRANSCRIPTS = st.builds(
 def test_a_transcript_comes_back_as_it_was(transcript: Transcript) -> None:
     assert transcript_from_json(json.loads(json.dumps(transcript_to_json(transcript)))) == transcript
     assert unpack(pack(transcript)) == transcript
+
+
+def test_a_transcript_of_an_older_version_has_no_model() -> None:
+    data = transcript_to_json(Transcript((), "en", 1.0, model="m"))
+    del data["model"]
+    assert transcript_from_json(data) == Transcript((), "en", 1.0)
 
 
 @pytest.mark.parametrize("blob", [b"", b"x", pack(Transcript((), "en", 1.0))[:-1], b"x\x9c\x03\x00\x00\x00\x00\x01"])

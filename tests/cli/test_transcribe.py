@@ -561,12 +561,16 @@ def test_an_engine_that_is_killed_is_replaced(recordings: Path) -> None:
     assert ran.summary["done"] == 3
 
 
-def test_a_recording_that_kills_the_engine_fails_alone(run: Run, cli: Cli, fake: Fake) -> None:
+def test_a_recording_that_kills_the_engine_fails_alone_and_once(run: Run, cli: Cli, fake: Fake) -> None:
     fake["dies_on"] = 2 * RATE
     ran = cli("transcribe", IN, "-o", OUT, "--json", "-q")
     assert ran.code == 1
     assert "failed: in/b.wav: infer: the engine's process was killed by SIGKILL" in ran.err
     assert ran.summary["done"] == 2
+    ran = cli("transcribe", IN, "-o", OUT, "--json", "-q")
+    assert (ran.code, ran.summary["skipped"]) == (0, 3)
+    (why,) = [record["why"] for record in ran.records if record.get("source") == "in/b.wav"]
+    assert why.startswith("quarantined: the engine's process was killed by SIGKILL")
 
 
 # --- quarantine ------------------------------------------------------------------------------------------------------
