@@ -142,3 +142,4 @@ def test_a_million_items(tmp_path: Path) -> None:
     assert died.returncode == -signal.SIGKILL
     check("after a kill, read through", ask(tmp_path), ITEMS // EVERY + 1)
     check("and once more", ask(tmp_path), ITEMS // EVERY + 1)
+    file.unlink()  # pytest would keep it, and two more
