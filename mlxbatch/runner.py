@@ -14,7 +14,7 @@ from mlxbatch.audio import decode
 from mlxbatch.errors import ItemError, item_stage
 from mlxbatch.governor import Room
 from mlxbatch.host import Changed, EngineHost, Happening
-from mlxbatch.ledger import Decision, Fingerprint, Fresh, Infer, Ledger, Render, content_hash, fingerprint
+from mlxbatch.ledger import Decision, Fingerprint, Fresh, Infer, Ledger, Quarantined, Render, content_hash, fingerprint
 from mlxbatch.machine import read_machine
 from mlxbatch.overseer import Overseer, Oversight, TakeOver
 from mlxbatch.pipeline import Prefetch
@@ -63,6 +63,7 @@ class RunSettings:
     prefetch_bytes: int = 512 * 10**6
     prefetch_items: int = 32
     force: bool = False
+    retry_quarantined: bool = False
     oversight: Oversight = field(default_factory=Oversight)
 
     @property
@@ -118,7 +119,7 @@ def transcribe(
     todo: list[Item] = []
     for item in items:
         match decide(item, ledger, settings):
-            case Fresh(why):
+            case Fresh(why) | Quarantined(why):
                 yield Skipped(item, why)
             case Render(transcript):
                 yield run.rerendered(item, transcript)
@@ -135,7 +136,11 @@ def decide(item: Item, ledger: Ledger | None, settings: RunSettings) -> Decision
     if ledger is None:
         return Infer("new")
     return ledger.decide(
-        item, [model.inference_key for model in settings.models], settings.rendering_key, _outputs(item, settings)
+        item,
+        [model.inference_key for model in settings.models],
+        settings.rendering_key,
+        _outputs(item, settings),
+        retry_quarantined=settings.retry_quarantined,
     )
 
 
@@ -293,6 +298,7 @@ class _Run:
             transcript=transcript,
             outputs=outcome,
             seconds=recording.seconds,
+            model=self._model.name,
         )
         self._settled.add(item.id)
         windows = tuple(output.stats for output in outputs)
@@ -316,7 +322,7 @@ class _Run:
 
     def _failed(self, failed: Failed) -> Failed:
         self._settled.add(failed.item.id)
-        self.ledger.failed(failed.item, failed.stage, failed.error)
+        self.ledger.failed(failed.item, failed.stage, failed.error, quarantined=failed.quarantined)
         return failed
 
 

@@ -194,6 +194,14 @@ Force = Annotated[
     bool,
     typer.Option("--force", help="Do everything again, done or not.", rich_help_panel=PANEL_RUN),
 ]
+RetryQuarantined = Annotated[
+    bool,
+    typer.Option(
+        "--retry-quarantined",
+        help="Try files again that brought the engine down, though they are what they were.",
+        rich_help_panel=PANEL_RUN,
+    ),
+]
 Offline = Annotated[
     bool,
     typer.Option(

@@ -40,6 +40,7 @@ class Flags:
     """How a run is gone about, and what it shows: the same in every verb."""
 
     force: bool = False
+    retry_quarantined: bool = False
     offline: bool = False
     break_lock: bool = False
     quiet: bool = False
@@ -155,6 +156,7 @@ def run_settings(request: Request, chosen: Sequence[Chosen]) -> RunSettings:
         prefetch_bytes=parse_bytes(profile.pipeline.prefetch_bytes),
         prefetch_items=profile.pipeline.prefetch_items,
         force=request.flags.force,
+        retry_quarantined=request.flags.retry_quarantined,
         oversight=oversight(profile),
     )
 

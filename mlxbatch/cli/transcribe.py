@@ -41,6 +41,7 @@ def transcribe(
     fallback_model: options.FallbackModel = None,
     latency_limit: options.LatencyLimit = None,
     force: options.Force = False,
+    retry_quarantined: options.RetryQuarantined = False,
     offline: options.Offline = False,
     break_lock: options.BreakLock = False,
     keep_runs: options.KeepRuns = None,
@@ -83,6 +84,15 @@ def transcribe(
     }
     settings = load(profile, overrides=overrides)
     where = Where(tuple(inputs or ()), files_from, root, output)
-    flags = Flags(force, offline, break_lock, quiet, verbose, as_json, log_level)
+    flags = Flags(
+        force=force,
+        retry_quarantined=retry_quarantined,
+        offline=offline,
+        break_lock=break_lock,
+        quiet=quiet,
+        verbose=verbose,
+        as_json=as_json,
+        log_level=log_level,
+    )
     request = Request(where, flags, settings, code, wanted, command=shlex.join(["mlxbatch", *sys.argv[1:]]))
     raise typer.Exit(preview(request) if dry_run else perform(request, ending))
