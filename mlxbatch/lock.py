@@ -21,7 +21,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from mlxbatch.errors import LockedError, SetupError, show
-from mlxbatch.state import state_folder
+from mlxbatch.state import FOLDER, state_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,17 @@ def output_lock(output_root: Path, break_lock: bool = False) -> Iterator[None]:
             yield
         finally:
             holder_file.unlink(missing_ok=True)
+
+
+def holder_of(output_root: Path) -> Holder | None:
+    """Who holds the lock, going by the holder file alone; None where nobody does. Touches nothing.
+
+    A process that has died on this host holds nothing; whether one of another host lives cannot be told from here.
+    """
+    holder = _read(output_root / FOLDER / "lock.json")
+    if not isinstance(holder, Holder):
+        return None
+    return holder if holder.host != socket.gethostname() or _alive(holder) else None
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import typer
 import typer.main
 
 from mlxbatch import __version__
-from mlxbatch.cli import models, options, profiles, transcribe
+from mlxbatch.cli import models, options, profiles, report, transcribe
 from mlxbatch.errors import Interrupted, MlxBatchError, SetupError, show
 from mlxbatch.signals import stop_signals
 
@@ -23,12 +23,14 @@ mlxbatch transcribe recordings/ -o text/
 
 mlxbatch transcribe calls/ -o out/ --format txt,srt --dry-run
 
+mlxbatch report out/ -o night.html
+
 mlxbatch models list
 
 `mlxbatch COMMAND --help` says more, with every option.
 
-Exit codes: 0 done, 1 some files failed, 2 usage, 3 environment, 4 output in use, 5 ledger damaged, 70 our bug, \
-130 and 143 stopped.
+Exit codes: 0 done, 1 some files failed, 2 usage, 3 environment, 4 output in use, 5 ledger damaged, 6 a --fail-if \
+condition is met, 70 our bug, 130 and 143 stopped.
 """
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -60,6 +62,7 @@ def _root(
 
 
 app.command("transcribe", epilog=transcribe.EPILOG)(transcribe.transcribe)
+app.command("report", epilog=report.EPILOG)(report.report)
 app.add_typer(models.app, name="models")
 app.add_typer(profiles.app, name="profiles")
 

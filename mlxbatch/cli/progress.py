@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO
 
-from mlxbatch.cli.words import clock, count, files, minutes, size
 from mlxbatch.errors import show
 from mlxbatch.types import Done, Failed, Output, Planned, Readings, Result, Skipped
+from mlxbatch.words import clock, count, files, minutes, size
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from mlxbatch import blas
-from mlxbatch.cli.words import count
 from mlxbatch.discover import Found, discover, read_list
 from mlxbatch.engines.base import EngineSpec
 from mlxbatch.engines.registry import VERSIONS
@@ -20,6 +19,7 @@ from mlxbatch.profile import Loaded, parse_bytes
 from mlxbatch.profile_schema import Profile
 from mlxbatch.runner import RunSettings
 from mlxbatch.types import TranscribeOptions
+from mlxbatch.words import count
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from mlxbatch.cli.words import count, elapsed, files, minutes, size
 from mlxbatch.errors import show
+from mlxbatch.words import count, elapsed, files, minutes, size
 
 # Failures and warnings that are listed; the run's log has them all.
 LISTED = 20
