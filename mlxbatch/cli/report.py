@@ -173,10 +173,8 @@ def _judge(source: str, condition: Condition, found: Report) -> None:
     figures = values(found.run, found.against)
     missing = unknown(condition, figures)
     if missing:
-        print(
-            f"mlxbatch: not known of this run: {', '.join(missing)} (see --fail-if in docs/report.md)", file=sys.stderr
-        )
+        print(f"mlxbatch: not known of this run, for --fail-if: {', '.join(missing)}", file=sys.stderr)
     if condition.holds(figures):
-        tests = {test.source: told(test.name, figures) for test in condition.tests(figures)}
-        reasons = "; ".join(f"{show(test)} ({figure})" for test, figure in tests.items())
+        deciding = {part.source: told(part.name, figures) for part in condition.deciding(figures)}
+        reasons = "; ".join(f"{show(part)} ({figure})" for part, figure in deciding.items())
         raise ConditionMet(f"--fail-if {show(source)!r} is met by run {found.run.id}: {reasons}")

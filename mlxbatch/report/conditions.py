@@ -21,12 +21,12 @@ from typing import Literal
 
 from mlxbatch.budget import parse_bytes
 from mlxbatch.errors import UsageError, show
-from mlxbatch.report.names import NAMES, Kind, whole_of
+from mlxbatch.report.names import NAMES, whole_of
 from mlxbatch.words import nearest
 
 _WORDS = ("and", "or", "not")
 _TIMES = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0}
-_EXAMPLES = {"bytes": "4GB", "seconds": "30s", "share": "20%", "ratio": "5", "count": "10 or 1%"}
+_EXAMPLES = {"bytes": "4GB", "seconds": "30s", "share": "20%", "ratio": "5", "count": "10"}
 _COMPARE: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
@@ -36,7 +36,7 @@ _COMPARE: dict[str, Callable[[float, float], bool]] = {
     "=": operator.eq,
     "!=": operator.ne,
 }
-_VALUE = r"\d+(?:\.\d+)?\s*(?:%|(?!(?:and|or|not)\b)[A-Za-z]+\b)?"
+_VALUE = r"\d+(?:\.\d+)?(?:\s*(?:%|(?!(?:and|or|not)\b)[A-Za-z]+\b))?"
 _TOKEN = re.compile(rf"\s*(?:({_VALUE})|([A-Za-z_]\w*)|([<>]=?|[=!]=|=|[()]))", re.ASCII | re.IGNORECASE)
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)\s*(\S*)")
 _DEEPEST = 50
@@ -46,7 +46,7 @@ Values = Mapping[str, float | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Test:
+class Comparison:
     """`name operator value`; `of`: the value is a share of this count."""
 
     source: str
@@ -61,7 +61,7 @@ class Test:
             return None
         return _COMPARE[self.compare](found, self.value * whole)
 
-    def tests(self, values: Values) -> Iterator[Test]:
+    def deciding(self, values: Values) -> Iterator[Comparison]:
         yield self
 
     def names(self) -> Iterator[str]:
@@ -76,8 +76,8 @@ class Not:
         found = self.part.holds(values)
         return None if found is None else not found
 
-    def tests(self, values: Values) -> Iterator[Test]:
-        yield from self.part.tests(values)
+    def deciding(self, values: Values) -> Iterator[Comparison]:
+        yield from self.part.deciding(values)
 
     def names(self) -> Iterator[str]:
         yield from self.part.names()
@@ -92,24 +92,24 @@ class Joined:
 
     def holds(self, values: Values) -> bool | None:
         found = [part.holds(values) for part in self.parts]
-        deciding = self.word == "or"
-        if deciding in found:
-            return deciding
-        return None if None in found else not deciding
+        decisive = self.word == "or"
+        if decisive in found:
+            return decisive
+        return None if None in found else not decisive
 
-    def tests(self, values: Values) -> Iterator[Test]:
+    def deciding(self, values: Values) -> Iterator[Comparison]:
         """Those that make it what it is: of "or" the parts that are true, if any is."""
         whole = self.holds(values)
         for part in self.parts:
             if part.holds(values) == whole:
-                yield from part.tests(values)
+                yield from part.deciding(values)
 
     def names(self) -> Iterator[str]:
         for part in self.parts:
             yield from part.names()
 
 
-Condition = Test | Not | Joined
+Condition = Comparison | Not | Joined
 
 
 def unknown(condition: Condition, values: Values) -> list[str]:
@@ -120,6 +120,11 @@ def unknown(condition: Condition, values: Values) -> list[str]:
 def parse(text: str) -> Condition:
     """The condition that a text says; UsageError tells what is wrong at which character."""
     return _Parser(text).condition()
+
+
+def _example(name: str) -> str:
+    """A value as it may be written for a name."""
+    return _EXAMPLES[NAMES[name].kind] + (" or 1%" if NAMES[name].part else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +195,7 @@ class _Parser:
         try:
             if self._word("not"):
                 return Not(self._one())
-            return self._bracketed() if self._word("(") else self._test()
+            return self._bracketed() if self._word("(") else self._comparison()
         finally:
             self._depth -= 1
 
@@ -200,7 +205,7 @@ class _Parser:
             raise self._wrong(self._next, "')' was expected")
         return found
 
-    def _test(self) -> Test:
+    def _comparison(self) -> Comparison:
         token = self._take()
         name = token.text.lower()
         if token.kind != "name" or name in _WORDS:
@@ -208,20 +213,20 @@ class _Parser:
         if name not in NAMES:
             raise self._wrong(token, f"no such name{nearest(name, NAMES)} (there are: {', '.join(NAMES)})")
         if self._next.text not in _COMPARE:
-            return Test(token.text, name, ">", 0.0)
+            return Comparison(token.text, name, ">", 0.0)
         compare, value = self._take(), self._take()
         if value.kind != "number":
-            raise self._wrong(value, f"a value was expected, such as {_EXAMPLES[NAMES[name].kind]}")
-        number, percent = self._value(NAMES[name].kind, value)
+            raise self._wrong(value, f"a value was expected, such as {_example(name)}")
+        number, percent = self._value(name, value)
         of = whole_of(name) if percent else ""
-        return Test(self._text[token.at : value.at + len(value.text)], name, compare.text, number, of)
+        return Comparison(self._text[token.at : value.at + len(value.text)], name, compare.text, number, of)
 
-    def _value(self, kind: Kind, token: _Token) -> tuple[float, bool]:
+    def _value(self, name: str, token: _Token) -> tuple[float, bool]:
         """A value in its name's own unit, and whether it is a share of files."""
         match = _NUMBER.fullmatch(token.text)
         assert match is not None
-        number, unit = float(match[1]), match[2]
-        if unit == "%" and kind in ("count", "share"):
+        number, unit, kind = float(match[1]), match[2], NAMES[name].kind
+        if unit == "%" and (kind == "share" or NAMES[name].part):
             return number / 100, kind == "count"
         if kind == "seconds" and unit.lower() in _TIMES:
             return number * _TIMES[unit.lower()], False
@@ -229,7 +234,7 @@ class _Parser:
             return self._bytes(token), False
         # Bytes by the handful are no one's limit: a bare 4 is a forgotten "GB".
         if unit or (kind == "bytes" and number):
-            raise self._wrong(token, f"not a value for it; write it as {_EXAMPLES[kind]}")
+            raise self._wrong(token, f"not a value for it; write it as {_example(name)}")
         return number, False
 
     def _bytes(self, token: _Token) -> float:

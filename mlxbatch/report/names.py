@@ -32,9 +32,7 @@ NAMES = {
     "done": Name("done", "count", "files done in this run", part=True),
     "failed": Name("failed", "count", "files that failed in this run", part=True),
     "skipped": Name("skipped", "count", "files passed over: done before, or quarantined", part=True),
-    "quarantined": Name(
-        "quarantined", "count", "files given up for ending the engine's process, now or before", part=True
-    ),
+    "quarantined": Name("quarantined", "count", "files that ended the engine's process, now or before", part=True),
     "left": Name("left", "count", "files not begun or not finished, for the next run", part=True),
     "warnings": Name("warnings", "count", "warnings about files that were done"),
     "killed": Name("killed", "count", "1 where the run was killed: it has no end, and does not go on"),
@@ -58,7 +56,7 @@ NAMES = {
     "wait": Name("wait_fraction", "share", "share of the time in which the device had nothing to do, 0 to 1"),
     "padding": Name("padding_ratio", "share", "share of the planned audio that is padding, 0 to 1"),
 }
-_OF_ALL = ("items", "skipped", "quarantined")
+_OF_ALL = ("skipped", "quarantined")
 
 
 def values(run: Run, against: Mapping[str, Against]) -> dict[str, float | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from mlxbatch.report.log import Facts, number, text
 
@@ -55,6 +56,5 @@ def thinned(points: Sequence[Point], pick: Callable[[Sequence[float]], float], m
 def stretches(governor: Sequence[Facts], seconds: float) -> list[Stretch]:
     """The governor's steps as they followed each other; "open" is the time between them."""
     taken = sorted((number(step, "t") or 0.0, text(step, "step")) for step in governor)
-    ends = [at for at, _ in taken[1:]] + [seconds]
-    found = [Stretch(step, at, max(at, end)) for (at, step), end in zip(taken, ends, strict=True)]
+    found = [Stretch(step, at, max(at, end)) for (at, step), (end, _) in pairwise([*taken, (seconds, "")])]
     return [stretch for stretch in found if stretch.step and stretch.step != "open"]

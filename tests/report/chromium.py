@@ -17,14 +17,7 @@ from typing import Any
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 MAC = Path("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome")
-_FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-dev-shm-usage",
-    "--no-first-run",
-    "--hide-scrollbars",
-)
+_FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run")
 _QUIET = ("--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions")
 
 
@@ -35,7 +28,7 @@ def find() -> str | None:
 
 @dataclass
 class Page:
-    """One tab. `requests` are the addresses that it asked for, `problems` what its console and scripts complained of."""
+    """One tab. `requests` are the addresses that it asked for, `problems` what its console and scripts say."""
 
     _in: int
     _out: int

@@ -99,7 +99,8 @@ def _log(out: Path, night: Night) -> Iterator[tuple[RunLog, Clock]]:
 def _work(night: Night, log: RunLog, clock: Clock) -> RunStats:
     stats = RunStats(clock)
     clock.now = 2.0
-    planned = [Planned(Probed(_item(str(n)), night.seconds, 8000, 1), n // 8) for n in range(night.done + night.left)]
+    number = night.done + len(night.failed) + len(night.quarantined) + night.left
+    planned = [Planned(Probed(_item(str(n)), night.seconds, 8000, 1), n // 8) for n in range(number)]
     log.plan(planned)
     pending = sorted((*((at, "governor", step) for at, *step in night.governor),), key=lambda event: event[0])
     for number, result in enumerate(night.results()):
