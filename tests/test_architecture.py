@@ -26,6 +26,8 @@ LAYERS = {
 }
 MAY_IMPORT_MLX = ("mlxbatch.device", "mlxbatch.kernels", "mlxbatch.engines.whisper", "mlxbatch.models.residency")
 PURE = ("profile_schema", "budget", "plan", "metrics", "quality", "stored", "languages", "types", "errors", "chunks")
+PURE += ("words", *(f"report.{name}" for name in ("figures", "causes", "compare", "conditions", "names", "verdict")))
+PURE += tuple(f"report.{name}" for name in ("content", "sections", "series", "data"))
 PURE_IMPORTS_NO = ("mlx", "soundfile", "soxr", "multiprocessing", "sqlite3", "threading")
 
 
@@ -101,7 +103,7 @@ def test_imports_point_down_only() -> None:
 
 
 def test_each_layer_has_modules() -> None:
-    assert {_layer(module) for module in MODULES} >= {0, 1, 2, 3, 5}
+    assert {_layer(module) for module in MODULES} == {0, 1, 2, 3, 4, 5}
 
 
 def test_nothing_imports_in_a_circle() -> None:

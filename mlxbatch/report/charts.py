@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDE, NARROW = 8.4, 3.5  # inches; the page stretches both to the width it has
+# Points of a curve for each inch: more cannot be told apart.
+_DENSITY = 45
 _GB = 1e9
 _LINES = ((0.8, "80 %", "muted"), (0.9, "90 %", "fair"), (1.0, "limit", "bad"))
 
@@ -72,7 +74,7 @@ def _memory_figure(report: Report, width: float) -> Figure:
     heights = [2.2, 0.12 + 0.17 * len(lanes)] if lanes else [2.2]
     figure = Figure(figsize=(width, sum(heights) + 0.6), layout="constrained")
     axes = figure.subplots(len(heights), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
-    _memory_lines(axes[0], report, unit)
+    _memory_lines(axes[0], report, unit, round(_DENSITY * width))
     for span in spans:
         axes[0].axvspan(span.begin / unit.seconds, span.end / unit.seconds, color=COLOURS["fair"], alpha=0.12, lw=0)
     if lanes:
@@ -82,7 +84,7 @@ def _memory_figure(report: Report, width: float) -> Figure:
     return figure
 
 
-def _memory_lines(axes: Axes, report: Report, unit: Unit) -> None:
+def _memory_lines(axes: Axes, report: Report, unit: Unit, most: int) -> None:
     samples, limit = report.log.samples, report.limit
     lines = [("resident, its process", readings(samples, "rss", 1 / _GB), "second", "-")]
     lines += [("active on the device", readings(samples, "active", 1 / _GB), "first", "-")]
@@ -90,7 +92,7 @@ def _memory_lines(axes: Axes, report: Report, unit: Unit) -> None:
         lines += [("counted against the limit", readings(samples, "share", limit / _GB), "ink", ":")]
     for label, points, colour, style in lines:
         if points:
-            axes.plot(*_xy(thinned(points, max), unit), label=label, color=COLOURS[colour], linestyle=style)
+            axes.plot(*_xy(thinned(points, max, most), unit), label=label, color=COLOURS[colour], linestyle=style)
     for part, name, colour in _LINES if limit else ():
         assert limit
         axes.axhline(part * limit / _GB, color=COLOURS[colour], linewidth=0.9, linestyle="--")
@@ -125,16 +127,16 @@ def _use(report: Report) -> Picture:
 def _use_figure(report: Report, width: float) -> Figure:
     from matplotlib.figure import Figure
 
-    unit, samples = unit_of(report.log.seconds), report.log.samples
+    unit, samples, most = unit_of(report.log.seconds), report.log.samples, round(_DENSITY * width)
     figure = Figure(figsize=(width, 3.0), layout="constrained")
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(1.6, 1))
     for label, name, colour in (("CPU, all cores", "cpu", "first"), ("GPU", "gpu", "second")):
-        points = thinned(readings(samples, name, 100), _mean)
+        points = thinned(readings(samples, name, 100), _mean, most)
         if points:
             upper.plot(*_xy(points, unit), label=label, color=COLOURS[colour])
     upper.set_ylim(0, 105)
     upper.set_title("% in use")
-    rows = thinned(readings(samples, "live"), max), thinned(readings(samples, "rows"), max)
+    rows = (thinned(readings(samples, name), max, most) for name in ("live", "rows"))
     for label, points, colour in zip(("at work", "allowed"), rows, ("first", "muted"), strict=True):
         if points:
             style = "--" if label == "allowed" else "-"

@@ -74,5 +74,10 @@ def slowest(items: Sequence[Facts], most: int = SLOWEST) -> tuple[Slow, ...]:
 
 
 def _limit(log: Log) -> float | None:
-    limits = (number(event, "limit") for event in (*log.samples, *log.governor))
-    return max((limit for limit in limits if limit), default=None)
+    """As it was told; else of the fullest sample, whose `share` is that of the larger of `active` and `peak`."""
+    told = [limit for event in (*log.samples, *log.governor) if (limit := number(event, "limit"))]
+    if told:
+        return max(told)
+    fullest = max(log.samples, key=lambda sample: number(sample, "share") or 0.0, default={})
+    share, used = number(fullest, "share"), max(number(fullest, name) or 0.0 for name in ("active", "peak"))
+    return used / share if share and used else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +20,13 @@ _FORMAT, _WAL = 18, b"\2"
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """One run as the ledger has it. Times are ISO 8601 in UTC; without an end `outcome` is empty."""
+    """One run as the ledger has it. Times are ISO 8601 in UTC; `outcome` is its summary, None without an end."""
 
     id: str
     started_at: str
     facts: dict[str, Any]
-    ended_at: str | None = None
-    outcome: dict[str, Any] = field(default_factory=dict)
+    ended_at: str | None
+    outcome: dict[str, Any] | None
 
 
 def ledger_rows(output_root: Path) -> list[RunRow]:
@@ -40,6 +40,8 @@ def ledger_rows(output_root: Path) -> list[RunRow]:
     with file_errors(path):
         try:
             return _rows(path)
+        except ValueError as error:
+            raise LedgerError(f"{show(path)} is damaged (a run's facts are no JSON)") from error
         except (OSError, sqlite3.OperationalError) as error:
             if isinstance(error, sqlite3.Error) and error.sqlite_errorcode & 0xFF not in _UNREADABLE:
                 raise
@@ -52,7 +54,9 @@ def _rows(path: Path) -> list[RunRow]:
         if version > SCHEMA_VERSION:
             raise LedgerError(f"{show(path)} was written by a newer mlxbatch (schema {version}): upgrade")
         found = database.execute("SELECT id, started_at, facts, ended_at, outcome FROM runs ORDER BY started_at, id")
-        return [RunRow(run, at, _object(facts), ended, _object(outcome)) for run, at, facts, ended, outcome in found]
+        return [
+            RunRow(run, at, _object(facts) or {}, ended, _object(outcome)) for run, at, facts, ended, outcome in found
+        ]
 
 
 def _uri(path: Path) -> str:
@@ -67,10 +71,7 @@ def _uri(path: Path) -> str:
     return f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if alone else ''}"
 
 
-def _object(text: str | None) -> dict[str, Any]:
-    """A column's JSON object; empty where there is none, or what is there is none."""
-    try:
-        found = json.loads(text or "{}")
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
+def _object(text: str | None) -> dict[str, Any] | None:
+    """A column's JSON object; None where there is none."""
+    found = json.loads(text) if text is not None else None
+    return found if isinstance(found, dict) else None

@@ -36,7 +36,7 @@ NAMES = {
     "left": Name("left", "count", "files not begun or not finished, for the next run", part=True),
     "warnings": Name("warnings", "count", "warnings about files that were done"),
     "killed": Name("killed", "count", "1 where the run was killed: it has no end, and does not go on"),
-    "stopped": Name("stopped", "count", "1 where an error, a signal or the time limit ended the run"),
+    "stopped": Name("stopped", "count", "1 where an error or a signal ended the run; the time limit is none"),
     "deaths": Name("deaths", "count", "times that the engine's process died"),
     "stalls": Name("stalls", "count", "times that the engine's process stood still and was replaced"),
     "leaks": Name("leaks", "count", "times that memory grew beyond the profile's bound"),

@@ -87,7 +87,7 @@ def _row_of(path: Path) -> RunRow:
     """What a log's first line says of its run; an id begins with the time, should there be no such line."""
     with path.open("rb") as file:
         start = parse_log([file.readline()]).start
-    return RunRow(path.stem, text(start, "at") or _time_of(path.stem), dict(start))
+    return RunRow(path.stem, text(start, "at") or _time_of(path.stem), dict(start), None, None)
 
 
 def _time_of(run_id: str) -> str:

@@ -110,7 +110,7 @@ def slowest(report: Report) -> Section:
     )
     columns = ("took", "audio", "audio s / s", "file")
     note = "Took is the time from the engine's taking a file to its being written; others were worked on meanwhile."
-    return Section("Slowest files", columns, rows, frozenset(columns[:3]), note)
+    return Section("Slowest files", columns, rows, frozenset(columns[:3]), note if rows else "")
 
 
 def stages(report: Report) -> Section:
@@ -120,8 +120,9 @@ def stages(report: Report) -> Section:
         (name, elapsed(seconds), share(seconds / found.wall_seconds) if found.wall_seconds else UNKNOWN)
         for name, seconds in sorted(found.stage_seconds.items(), key=lambda stage: -stage[1])
     ]
-    note = "Stages run side by side, so that their times need not add up."
-    return Section("Stages", ("stage", "busy", "of the time"), tuple(rows), frozenset({"busy", "of the time"}), note)
+    columns = ("stage", "busy", "of the time")
+    note = "Stages run side by side, so that their times need not add up." if rows else ""
+    return Section("Stages", columns, tuple(rows), frozenset(columns[1:]), note)
 
 
 def governor(report: Report) -> Section:

@@ -8,9 +8,6 @@ from itertools import pairwise
 
 from mlxbatch.report.log import Facts, number, text
 
-# More points than this are no wider on a page.
-POINTS = 400
-
 Point = tuple[float, float]
 
 
@@ -44,7 +41,7 @@ def readings(samples: Sequence[Facts], name: str, scale: float = 1.0) -> list[Po
     return [(at, value * scale) for at, value in found if at is not None and value is not None]
 
 
-def thinned(points: Sequence[Point], pick: Callable[[Sequence[float]], float], most: int = POINTS) -> list[Point]:
+def thinned(points: Sequence[Point], pick: Callable[[Sequence[float]], float], most: int) -> list[Point]:
     """At most `most` points: each stands for its neighbours with what `pick` makes of them, such as max or mean."""
     width = -(-len(points) // most)
     if width <= 1:

@@ -28,8 +28,8 @@ def test_runs_in_the_order_in_which_they_began(tmp_path: Path) -> None:
         ledger.end_run("b", {"outcome": "finished", "done": 3})
         ledger.begin_run("c", {"model": "n"})
         first, second = ledger_rows(tmp_path)  # beside the one who writes
-    assert (first.id, first.facts, first.outcome["done"]) == ("b", {"model": "m"}, 3)
-    assert (second.id, second.ended_at, second.outcome) == ("c", None, {})
+    assert (first.id, first.facts, first.outcome) == ("b", {"model": "m"}, {"outcome": "finished", "done": 3})
+    assert (second.id, second.ended_at, second.outcome) == ("c", None, None)
     assert first.ended_at is not None
     before = tree(tmp_path)
     assert ledger_rows(tmp_path) == [first, second]
@@ -95,4 +95,13 @@ def test_a_ledger_of_a_later_version_says_so(tmp_path: Path) -> None:
 def test_what_is_no_file_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / ".mlxbatch" / "ledger.sqlite3").mkdir(parents=True)
     with pytest.raises(SetupError, match=r"cannot read .*ledger\.sqlite3"):
+        ledger_rows(tmp_path)
+
+
+def test_facts_that_are_no_json_are_damage(tmp_path: Path) -> None:
+    with Ledger.open(tmp_path) as ledger:
+        ledger.begin_run("a", {})
+    with closing(sqlite3.connect(tmp_path / ".mlxbatch" / "ledger.sqlite3")) as database, database:
+        database.execute("UPDATE runs SET facts = '{'")
+    with pytest.raises(LedgerError, match="no JSON"):
         ledger_rows(tmp_path)

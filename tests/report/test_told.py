@@ -227,7 +227,11 @@ def test_a_run_that_began_nothing_has_a_page_without_pictures(bare: Report) -> N
 def test_a_log_without_a_limit_or_governor_has_a_memory_curve(tmp_path: Path) -> None:
     night = Night(night_id(1), governor=())
     path = write(tmp_path, night) / ".mlxbatch" / "runs" / f"{night.id}.jsonl"
-    path.write_text(re.sub(r', "(limit|share)": [0-9.]+', "", path.read_text()))
+    text = re.sub(r', "limit": [0-9]+', "", path.read_text())
+    path.write_text(text)
+    # The fullest sample's share is that of its active memory in these nights.
+    assert make_report(read_history(tmp_path)).limit == pytest.approx(LIMIT * 4e9 / 3.6e9, rel=0.01)
+    path.write_text(re.sub(r', "share": [0-9.]+', "", text))
     found = make_report(read_history(tmp_path))
     memory = pictures(found)["memory"]
     assert found.limit is None
@@ -250,8 +254,8 @@ def test_points_are_thinned_and_peaks_stay() -> None:
     found = thinned(points, max, most=100)
     assert len(found) == 100
     assert found[77] == (770.0, 9.0)
-    assert thinned(points[:5], max) == points[:5]
-    assert thinned([], max) == []
+    assert thinned(points[:5], max, most=5) == points[:5]
+    assert thinned([], max, most=5) == []
 
 
 def test_a_step_lasts_until_the_next() -> None:
