@@ -53,7 +53,7 @@ def _rows(path: Path) -> list[RunRow]:
         (version,) = database.execute("PRAGMA user_version").fetchone()
         if version > SCHEMA_VERSION:
             raise LedgerError(f"{show(path)} was written by a newer mlxbatch (schema {version}): upgrade")
-        found = database.execute("SELECT id, started_at, facts, ended_at, outcome FROM runs ORDER BY started_at, id")
+        found = database.execute("SELECT id, started_at, facts, ended_at, outcome FROM runs ORDER BY started_at, rowid")
         return [
             RunRow(run, at, _object(facts) or {}, ended, _object(outcome)) for run, at, facts, ended, outcome in found
         ]

@@ -76,11 +76,12 @@ def all_rows(output_root: Path) -> list[RunRow]:
     if not output_root.is_dir():
         raise UsageError(f"no such directory: {show(output_root)}; name the output directory of a run")
     rows = {row.id: row for row in ledger_rows(output_root)}
-    logs = (output_root / FOLDER / "runs").glob("*.jsonl")
+    logs = sorted((output_root / FOLDER / "runs").glob("*.jsonl"))
     rows |= {path.stem: _row_of(path) for path in logs if path.stem not in rows}
     if not rows:
         raise UsageError(f"no runs in {show(output_root)}: name the output directory of a run (its -o)")
-    return sorted(rows.values(), key=lambda row: (row.started_at, row.id))
+    # Stable: of two runs within a second the ledger knows which was first, their ids do not.
+    return sorted(rows.values(), key=lambda row: row.started_at)
 
 
 def _row_of(path: Path) -> RunRow:

@@ -34,7 +34,9 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def ids(out: Path) -> list[str]:
-    return sorted(path.stem for path in (out / ".mlxbatch" / "runs").iterdir())
+    """Of the two runs, in their order."""
+    logs = sorted((out / ".mlxbatch" / "runs").iterdir(), key=lambda path: path.stat().st_mtime_ns)
+    return [path.stem for path in logs]
 
 
 def test_the_table_of_the_latest_run(cli: Cli, out: Path) -> None:

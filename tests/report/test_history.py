@@ -24,11 +24,11 @@ def tree(folder: Path) -> dict[str, tuple[int, int]]:
 
 def test_runs_in_the_order_in_which_they_began(tmp_path: Path) -> None:
     with Ledger.open(tmp_path) as ledger:
-        ledger.begin_run("b", {"model": "m"})
-        ledger.end_run("b", {"outcome": "finished", "done": 3})
+        ledger.begin_run("d", {"model": "m"})
+        ledger.end_run("d", {"outcome": "finished", "done": 3})
         ledger.begin_run("c", {"model": "n"})
         first, second = ledger_rows(tmp_path)  # beside the one who writes
-    assert (first.id, first.facts, first.outcome) == ("b", {"model": "m"}, {"outcome": "finished", "done": 3})
+    assert (first.id, first.facts, first.outcome) == ("d", {"model": "m"}, {"outcome": "finished", "done": 3})
     assert (second.id, second.ended_at, second.outcome) == ("c", None, None)
     assert first.ended_at is not None
     before = tree(tmp_path)
