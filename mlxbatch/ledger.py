@@ -143,7 +143,9 @@ class Ledger:
 
     # --- questions ---------------------------------------------------------------------------------------------------
 
-    def decide(self, item: Item, inference_key: str, rendering_key: str, outputs: Sequence[Path]) -> Decision:
+    def decide(
+        self, item: Item, inference_keys: Sequence[str], rendering_key: str, outputs: Sequence[Path]
+    ) -> Decision:
         """What is to be done for an item, cheapest question first; content is read only where the stat has changed.
 
         `outputs` are all files the item should have, each below the output root as it was given to `open`.
@@ -153,7 +155,7 @@ class Ledger:
             return Infer("new")
         if row.status == "failed":
             return Infer(f"failed before: {row.error}")
-        if row.inference_key != inference_key:
+        if row.inference_key not in inference_keys:
             return Infer("options or model changed")
         try:
             same = self._same_content(item, row)

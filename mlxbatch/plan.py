@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 
@@ -48,3 +49,26 @@ def padding_ratio(planned: Iterable[Planned]) -> float:
         real += sum(lengths)
         padded += max(lengths) * len(lengths)
     return 1.0 - real / padded if padded else 0.0
+
+
+class Countdown:
+    """Counts the groups of a plan down, to tell when the last recording of one is finished. Times as they are given."""
+
+    def __init__(self, planned: Sequence[Planned], now: float) -> None:
+        self._left = Counter(one.group for one in planned)
+        self._seconds: dict[int, float] = dict.fromkeys(self._left, 0.0)
+        for one in planned:
+            self._seconds[one.group] += one.probed.seconds
+        self._items, self._began = dict(self._left), now
+
+    def finished(self, planned: Planned, now: float) -> dict[str, float] | None:
+        """Take a recording off; the facts of its group where it was the last. Groups overlap: each lasts from the end
+        of the one before."""
+        group = planned.group
+        self._left[group] -= 1
+        if self._left[group]:
+            return None
+        facts = {"group": group, "items": self._items[group], "seconds": round(self._seconds[group], 3)}
+        facts |= {"took": round(now - self._began, 3)}
+        self._began = now
+        return facts

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from mlxbatch import budget
 from mlxbatch.audio import decode
 from mlxbatch.errors import ItemError, item_stage
-from mlxbatch.host import EngineHost
+from mlxbatch.governor import Room
+from mlxbatch.host import Changed, EngineHost, Happening
 from mlxbatch.ledger import Decision, Fingerprint, Fresh, Infer, Ledger, Render, content_hash, fingerprint
+from mlxbatch.machine import read_machine
+from mlxbatch.overseer import Overseer, Oversight, TakeOver
 from mlxbatch.pipeline import Prefetch
-from mlxbatch.plan import plan
+from mlxbatch.plan import Countdown, plan
 from mlxbatch.probe import probe
 from mlxbatch.types import (
     Done,
@@ -32,18 +36,26 @@ from mlxbatch.types import (
     TranscribeOptions,
     Transcript,
 )
-from mlxbatch.worker import Loaded
+from mlxbatch.worker import Event, Loaded
 from mlxbatch.writers import WRITERS
 from mlxbatch.writers.files import output_path, write_outputs
 
 
 @dataclass(frozen=True, slots=True)
+class ModelKey:
+    """A model's name, and the inference key of what it makes under the run's options."""
+
+    name: str
+    inference_key: str
+
+
+@dataclass(frozen=True, slots=True)
 class RunSettings:
-    """How a run goes. Keys are the ledger's: what changes a result, and what changes its rendering."""
+    """How a run goes. `models` are those of the hosts, in their order; a result of any of them counts as done."""
 
     output: Path
     formats: tuple[str, ...]
-    inference_key: str
+    models: tuple[ModelKey, ...]
     rendering_key: str
     options: TranscribeOptions = field(default_factory=TranscribeOptions)
     batch_size: int = 8
@@ -51,6 +63,7 @@ class RunSettings:
     prefetch_bytes: int = 512 * 10**6
     prefetch_items: int = 32
     force: bool = False
+    oversight: Oversight = field(default_factory=Oversight)
 
     @property
     def scratch(self) -> Path:
@@ -100,7 +113,7 @@ def transcribe(
     The ledger is written on the caller's thread, after the outputs are in place and before the Result is yielded.
     Closing the generator early leaves no thread and no child behind. SetupError where nothing can be written.
     """
-    run = _Run(hosts[0], ledger, settings, watcher)
+    run = _Run(hosts, ledger, settings, watcher)
     watcher.found(len(items))
     todo: list[Item] = []
     for item in items:
@@ -112,10 +125,7 @@ def transcribe(
             case Infer():
                 todo.append(item)
     if todo:
-        try:
-            yield from run.infer(todo)
-        finally:
-            run.host.close()
+        yield from run.infer(todo)
 
 
 def decide(item: Item, ledger: Ledger | None, settings: RunSettings) -> Decision:
@@ -124,7 +134,9 @@ def decide(item: Item, ledger: Ledger | None, settings: RunSettings) -> Decision
         return Infer("--force")
     if ledger is None:
         return Infer("new")
-    return ledger.decide(item, settings.inference_key, settings.rendering_key, _outputs(item, settings))
+    return ledger.decide(
+        item, [model.inference_key for model in settings.models], settings.rendering_key, _outputs(item, settings)
+    )
 
 
 def _outputs(item: Item, settings: RunSettings) -> list[Path]:
@@ -134,18 +146,40 @@ def _outputs(item: Item, settings: RunSettings) -> list[Path]:
 class _Run:
     """One run's moving parts."""
 
-    def __init__(self, host: EngineHost, ledger: Ledger, settings: RunSettings, watcher: Watcher) -> None:
-        self.host, self.ledger, self.settings, self.watcher = host, ledger, settings, watcher
+    def __init__(self, hosts: Sequence[EngineHost], ledger: Ledger, settings: RunSettings, watcher: Watcher) -> None:
+        self.hosts, self.ledger, self.settings, self.watcher = hosts, ledger, settings, watcher
+        self._number = 0  # of the host that works
         self._active: dict[int, _Prepared] = {}
         self._outputs: dict[int, dict[int, Output]] = {}
-        self._undecodable: list[Failed] = []
+        self._undecodable: list[tuple[Planned, Failed]] = []
+        self._settled: set[str] = set()
+
+    @property
+    def _model(self) -> ModelKey:
+        return self.settings.models[self._number]
 
     # ---- stages
 
     def infer(self, items: Sequence[Item]) -> Iterator[Result]:
-        """Probe while the engine loads, plan, then decode ahead of inference."""
+        """Probe while the engine loads, plan, then decode ahead of inference; the next host where memory asks for it.
+
+        The one before is closed by then: two models would need even more.
+        """
         self.watcher.starting(len(items))
-        self.host.start()
+        try:
+            self.hosts[0].start()
+            probed = yield from self._probe(items)
+            while probed:
+                try:
+                    return (yield from self._load_and_run(self.hosts[self._number], probed))
+                except TakeOver:
+                    probed = [one for one in probed if one.item.id not in self._settled]
+                    self._number += 1
+                    self.hosts[self._number].start()
+        finally:
+            self.hosts[self._number].close()
+
+    def _probe(self, items: Sequence[Item]) -> Generator[Result, None, list[Probed]]:
         probed: list[Probed] = []
         for item in items:
             outcome = _attempt(item, lambda item=item: probe(item))  # type: ignore[misc]
@@ -153,42 +187,71 @@ class _Run:
                 yield self._failed(outcome)
             else:
                 probed.append(outcome)
-        if not probed:
-            return
-        loaded = self.host.load()
-        self.watcher.loaded(loaded)
-        planned, rows = self._plan(probed, loaded)
-        self.watcher.planned(planned)
-        yield from self._run(planned, rows)
+        return probed
 
-    def _plan(self, probed: Sequence[Probed], loaded: Loaded) -> tuple[list[Planned], int]:
+    def _load_and_run(self, host: EngineHost, probed: Sequence[Probed]) -> Iterator[Result]:
+        loaded = host.load()
+        self.watcher.loaded(loaded)
+        planned, room = self._plan(host, probed, loaded)
+        self.watcher.planned(planned)
+        last = self._number + 1 == len(self.hosts)
+        oversight = self.settings.oversight
+        policy = replace(oversight.policy, fallback=oversight.policy.fallback and not last)
+        overseer = Overseer(
+            host, loaded, room, replace(oversight, policy=policy), self.watcher.event, look=read_machine
+        )
+        yield from self._run(host, planned, overseer)
+
+    def _plan(self, host: EngineHost, probed: Sequence[Probed], loaded: Loaded) -> tuple[list[Planned], Room]:
         """The order, the groups, and how many rows memory allows at once."""
         lengths = sorted({one.seconds for one in probed})
-        needs = dict(zip(lengths, self.host.needs(lengths), strict=True))
-        room = budget.planning_budget(loaded.memory_limit, loaded.weights)
-        planned = plan(probed, batch_size=self.settings.batch_size, need=needs.__getitem__, budget=room)
-        largest = max(needs.values(), default=0)
+        self._needs = dict(zip(lengths, host.needs(lengths), strict=True))
+        fits = budget.planning_budget(loaded.memory_limit, loaded.weights)
+        planned = plan(probed, batch_size=self.settings.batch_size, need=self._needs.__getitem__, budget=fits)
+        largest = max(self._needs.values(), default=0)
         rows = budget.slots(loaded.memory_limit, loaded.weights, largest, self.settings.batch_size)
-        return planned, rows
+        return planned, Room(loaded.memory_limit, loaded.weights, self.settings.batch_size, rows)
 
-    def _run(self, planned: Sequence[Planned], rows: int) -> Iterator[Result]:
-        jobs = _Jobs(planned, self.settings, self._active, self._undecodable)
+    def _run(self, host: EngineHost, plan: Sequence[Planned], overseer: Overseer) -> Iterator[Result]:
+        self._active.clear()
+        self._outputs.clear()
+        groups = Countdown(plan, time.monotonic())
+        jobs = _Jobs(plan, self.settings, self._active, self._undecodable)
         # Closed in reverse: who waits for a job is let go before the host waits for whoever that is.
-        with closing(self.host.run(jobs, rows)) as events, closing(jobs):
+        with closing(host.run(jobs, overseer.allowance)) as events, closing(jobs):
             for event in events:
-                self.watcher.readings(event.readings)
-                yield from self._undecoded()
+                yield from self._undecoded(groups, overseer)
+                self._oversee(event, overseer)
+                if not isinstance(event, Event):
+                    continue
                 result = self._take(event.output)
                 if result is not None:
-                    jobs.release(self._active.pop(event.output.job_id))
+                    planned = self._active.pop(event.output.job_id).planned  # and its samples go
+                    jobs.release(planned)
                     yield result
-            yield from self._undecoded()
+                    self._count(planned, groups, overseer)
+            yield from self._undecoded(groups, overseer)
             for prepared in self._active.values():
                 yield self._failed(Failed(prepared.planned.probed.item, "infer", "the engine ended without a result"))
 
-    def _undecoded(self) -> Iterator[Result]:
+    def _oversee(self, event: Happening, overseer: Overseer) -> None:
+        if not isinstance(event, Changed):
+            self.watcher.readings(event.readings)
+        # A copy, made in one step: the jobs' thread adds to it.
+        active = list(self._active.values())
+        overseer.needs(max((self._needs[one.planned.probed.seconds] for one in active), default=0))
+        overseer.see(event)
+
+    def _undecoded(self, groups: Countdown, overseer: Overseer) -> Iterator[Result]:
         while self._undecodable:
-            yield self._failed(self._undecodable.pop(0))
+            planned, failed = self._undecodable.pop(0)
+            yield self._failed(failed)
+            self._count(planned, groups, overseer)
+
+    def _count(self, planned: Planned, groups: Countdown, overseer: Overseer) -> None:
+        facts = groups.finished(planned, time.monotonic())
+        if facts is not None:
+            overseer.group_done(facts)
 
     # ---- results
 
@@ -198,7 +261,7 @@ class _Run:
         item = prepared.planned.probed.item
         if isinstance(output, JobFailed):
             self._outputs.pop(output.job_id, None)
-            return self._failed(Failed(item, "infer", output.cause))
+            return self._failed(Failed(item, "infer", output.cause, quarantined=output.deadly))
         self.watcher.window(prepared.planned, output)
         # By number: a job that was begun anew after a crash repeats the windows it had finished, or comes to fewer.
         windows = self._outputs.setdefault(output.job_id, {})
@@ -216,6 +279,7 @@ class _Run:
             seconds=recording.seconds,
             warnings=recording.warnings,
             truncated=recording.truncated,
+            model=self._model.name,
         )
         outcome = _attempt(item, lambda: self._write(item, transcript))
         if isinstance(outcome, Failed):
@@ -224,14 +288,16 @@ class _Run:
             item,
             fingerprint=prepared.fingerprint,
             content_hash=prepared.content_hash,
-            inference_key=self.settings.inference_key,
+            inference_key=self._model.inference_key,
             rendering_key=self.settings.rendering_key,
             transcript=transcript,
             outputs=outcome,
             seconds=recording.seconds,
         )
+        self._settled.add(item.id)
         windows = tuple(output.stats for output in outputs)
-        return Done(item, tuple(outcome), recording.seconds, windows, transcript.warnings)
+        took = sum(window.latency for window in windows)
+        return Done(item, tuple(outcome), recording.seconds, windows, transcript.warnings, took, self._model.name)
 
     def rerendered(self, item: Item, transcript: Transcript) -> Result:
         """Other formats of a stored result: no inference."""
@@ -240,7 +306,7 @@ class _Run:
             # Not written down: the row keeps its transcript, and the next run renders it again.
             return outcome
         self.ledger.rendered(item, self.settings.rendering_key, outcome)
-        return Done(item, tuple(outcome), transcript.seconds, (), transcript.warnings)
+        return Done(item, tuple(outcome), transcript.seconds, (), transcript.warnings, model=transcript.model)
 
     def _write(self, item: Item, transcript: Transcript) -> list[Path]:
         paths = _outputs(item, self.settings)
@@ -249,6 +315,7 @@ class _Run:
         return paths
 
     def _failed(self, failed: Failed) -> Failed:
+        self._settled.add(failed.item.id)
         self.ledger.failed(failed.item, failed.stage, failed.error)
         return failed
 
@@ -276,7 +343,11 @@ class _Jobs:
     """Jobs in plan order (engines.base.Jobs), decoded ahead; what cannot be decoded is put aside and passed over."""
 
     def __init__(
-        self, planned: Sequence[Planned], settings: RunSettings, active: dict[int, _Prepared], aside: list[Failed]
+        self,
+        planned: Sequence[Planned],
+        settings: RunSettings,
+        active: dict[int, _Prepared],
+        aside: list[tuple[Planned, Failed]],
     ) -> None:
         self._options, self._active, self._aside = settings.options, active, aside
         self._prefetch: Prefetch[Planned, _Prepared | Failed] = Prefetch(
@@ -299,7 +370,7 @@ class _Jobs:
             planned = next(self._planned)
             self._number += 1
             if isinstance(prepared, Failed):
-                self._aside.append(prepared)
+                self._aside.append((planned, prepared))
                 self._prefetch.release(_cost(planned))
                 continue
             self._active[self._number] = prepared
@@ -319,9 +390,9 @@ class _Jobs:
     def ready(self) -> bool:
         return self._prefetch.ready()
 
-    def release(self, prepared: _Prepared) -> None:
+    def release(self, planned: Planned) -> None:
         """A recording is done with: another may be decoded."""
-        self._prefetch.release(_cost(prepared.planned))
+        self._prefetch.release(_cost(planned))
 
     def close(self) -> None:
         self._prefetch.close()

@@ -58,7 +58,7 @@ class Place:
 
     def decide(self, inference: str = "i", rendering: str = "txt", *names: str) -> Decision:
         with Ledger.open(self.root) as ledger:
-            return ledger.decide(self.item, inference, rendering, [self.root / name for name in names or ("a.txt",)])
+            return ledger.decide(self.item, [inference], rendering, [self.root / name for name in names or ("a.txt",)])
 
 
 @pytest.fixture

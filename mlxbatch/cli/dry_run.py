@@ -43,7 +43,7 @@ Decisions = list[tuple[Item, Decision]]
 def _decisions(request: Request, items: Sequence[Item]) -> tuple[Decisions, str]:
     """What is to be done for each item, and what is missing of the model, in which case nothing stored can hold."""
     try:
-        chosen = asked.choose(request.model, offline=True, say=lambda text: None)
+        chosen = asked.choose_all(request, offline=True, say=lambda text: None)
     except SetupError as error:
         return [(item, Infer("new")) for item in items], str(error)
     settings = asked.run_settings(request, chosen)

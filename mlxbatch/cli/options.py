@@ -146,6 +146,50 @@ Workers = Annotated[
         show_default=False,
     ),
 ]
+MemoryLimit = Annotated[
+    str | None,
+    typer.Option(
+        "--memory-limit",
+        metavar="SIZE|SHARE",
+        envvar="MLXBATCH_MEMORY_LIMIT",
+        help="What the model may hold, such as 12GB or 75%. From 80 % of it on work waits. Default: the profile's.",
+        rich_help_panel=PANEL_RUN,
+        show_default=False,
+    ),
+]
+OnPressure = Annotated[
+    str | None,
+    typer.Option(
+        "--on-pressure",
+        metavar="wait|refuse",
+        envvar="MLXBATCH_ON_PRESSURE",
+        help="At 90 % of the memory limit: wait halves the live rows and goes on, refuse ends the run (exit 3).",
+        rich_help_panel=PANEL_RUN,
+        show_default=False,
+    ),
+]
+FallbackModel = Annotated[
+    str | None,
+    typer.Option(
+        "--fallback-model",
+        metavar="NAME|DIR|ORG/NAME",
+        envvar="MLXBATCH_FALLBACK_MODEL",
+        help="A smaller model that takes over at 90 % of the memory limit. Default: the profile's, mostly none.",
+        rich_help_panel=PANEL_RUN,
+        show_default=False,
+    ),
+]
+LatencyLimit = Annotated[
+    float | None,
+    typer.Option(
+        "--latency-limit",
+        metavar="SECONDS",
+        envvar="MLXBATCH_LATENCY_LIMIT",
+        help="From 85 % of the memory limit on, fewer rows while the p99 of seconds per window is over this.",
+        rich_help_panel=PANEL_RUN,
+        show_default=False,
+    ),
+]
 Force = Annotated[
     bool,
     typer.Option("--force", help="Do everything again, done or not.", rich_help_panel=PANEL_RUN),

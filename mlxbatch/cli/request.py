@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,12 +12,14 @@ from mlxbatch.discover import Found, discover, read_list
 from mlxbatch.engines.base import EngineSpec
 from mlxbatch.engines.registry import VERSIONS
 from mlxbatch.errors import UsageError, show
+from mlxbatch.governor import Policy
 from mlxbatch.ledger import inference_key, rendering_key
 from mlxbatch.models import catalogue
 from mlxbatch.models.resolve import resolve
+from mlxbatch.overseer import Oversight
 from mlxbatch.profile import Loaded, parse_bytes
 from mlxbatch.profile_schema import Profile
-from mlxbatch.runner import RunSettings
+from mlxbatch.runner import ModelKey, RunSettings
 from mlxbatch.types import TranscribeOptions
 from mlxbatch.words import count
 
@@ -114,19 +116,36 @@ def engine_spec(profile: Profile, chosen: Chosen) -> EngineSpec:
     )
 
 
-def run_settings(request: Request, chosen: Chosen) -> RunSettings:
-    profile = request.profile
+def choose_all(request: Request, *, offline: bool, say: Callable[[str], None]) -> list[Chosen]:
+    """The model asked for, and the one that takes over from it where the profile names one."""
+    fallback = request.profile.governor.fallback_model
+    return [choose(name, offline=offline, say=say) for name in (request.model, fallback) if name]
+
+
+def model_key(request: Request, chosen: Chosen) -> ModelKey:
     key = inference_key(
         model_sha=chosen.sha,
         engine=chosen.engine,
         engine_version=VERSIONS[chosen.engine],
         options=request.options,
-        dtype=profile.transcribe.dtype,
+        dtype=request.profile.transcribe.dtype,
     )
+    return ModelKey(chosen.name, key)
+
+
+def oversight(profile: Profile) -> Oversight:
+    governor = profile.governor
+    policy = Policy(governor.on_pressure == "refuse", bool(governor.fallback_model), governor.latency_limit)
+    return Oversight(policy, governor.leak_bound, profile.device.kind)
+
+
+def run_settings(request: Request, chosen: Sequence[Chosen]) -> RunSettings:
+    """`chosen`: the model asked for, then the one that may take over."""
+    profile = request.profile
     return RunSettings(
         output=request.output,
         formats=request.formats,
-        inference_key=key,
+        models=tuple(model_key(request, one) for one in chosen),
         rendering_key=rendering_key(request.formats),
         options=request.options,
         batch_size=profile.transcribe.batch_size,
@@ -134,6 +153,7 @@ def run_settings(request: Request, chosen: Chosen) -> RunSettings:
         prefetch_bytes=parse_bytes(profile.pipeline.prefetch_bytes),
         prefetch_items=profile.pipeline.prefetch_items,
         force=request.flags.force,
+        oversight=oversight(profile),
     )
 
 

@@ -16,7 +16,7 @@ from mlxbatch.cli.request import Chosen, Request
 from mlxbatch.cli.summary import show_summary
 from mlxbatch.discover import item_id
 from mlxbatch.errors import Interrupted, ItemError, MlxBatchError, Terminated, show
-from mlxbatch.host import make_host
+from mlxbatch.host import EngineHost, Kind, make_host
 from mlxbatch.ledger import Ledger
 from mlxbatch.lock import output_lock
 from mlxbatch.metrics import RunStats
@@ -48,16 +48,23 @@ def perform(request: Request) -> int:
 def _locked(request: Request, items: Sequence[Item], session: Session) -> None:
     """Everything that needs the output root to ourselves. The model is whole before any audio is read."""
     with output_lock(request.output, request.flags.break_lock):
-        chosen = asked.choose(request.model, offline=request.flags.offline, say=session.view.say)
+        chosen = asked.choose_all(request, offline=request.flags.offline, say=session.view.say)
         settings = asked.run_settings(request, chosen)
         with Ledger.open(request.output) as ledger, RunLog(request.output, new_run_id()) as log:
             clear_scratch(settings.scratch)
-            host = make_host(asked.engine_spec(request.profile, chosen), "child" if settings.workers else "thread")
+            hosts = [_host(request, one) for one in chosen]
             try:
-                session.begin(log, ledger, chosen)
-                session.drive(runner.transcribe(items, [host], ledger, settings, session))
+                session.begin(log, ledger, chosen[0])
+                session.drive(runner.transcribe(items, hosts, ledger, settings, session))
             finally:
-                host.close()
+                for host in hosts:
+                    host.close()
+
+
+def _host(request: Request, chosen: Chosen) -> EngineHost:
+    profile = request.profile
+    kind: Kind = "child" if profile.pipeline.workers else "thread"
+    return make_host(asked.engine_spec(profile, chosen), kind, profile.governor.stall_timeout)
 
 
 class Session(Watcher):

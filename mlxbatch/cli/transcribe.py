@@ -35,6 +35,10 @@ def transcribe(
     formats: options.Formats = "txt",
     batch_size: options.BatchSize = None,
     workers: options.Workers = None,
+    memory_limit: options.MemoryLimit = None,
+    on_pressure: options.OnPressure = None,
+    fallback_model: options.FallbackModel = None,
+    latency_limit: options.LatencyLimit = None,
     force: options.Force = False,
     offline: options.Offline = False,
     break_lock: options.BreakLock = False,
@@ -59,7 +63,15 @@ def transcribe(
 
     code = language_code(language) if language else None
     wanted = options.formats_of(formats, list(WRITERS))
-    overrides = {"transcribe.model": model, "transcribe.batch_size": batch_size, "pipeline.workers": workers}
+    overrides = {
+        "transcribe.model": model,
+        "transcribe.batch_size": batch_size,
+        "pipeline.workers": workers,
+        "device.memory_limit": memory_limit,
+        "governor.on_pressure": on_pressure,
+        "governor.fallback_model": fallback_model,
+        "governor.latency_limit": latency_limit,
+    }
     settings = load(profile, overrides=overrides)
     where = Where(tuple(inputs or ()), files_from, root, output)
     flags = Flags(force=force, offline=offline, break_lock=break_lock, quiet=quiet, verbose=verbose, as_json=as_json)
