@@ -116,6 +116,8 @@ def _lanes(axes: Axes, lanes: Sequence[str], spans: Sequence[tuple[str, float, f
 
 # ---- use of the machine
 
+_USE = (("CPU, all that runs", "machine_cpu", "muted"), ("CPU, this run", "cpu", "first"), ("GPU", "gpu", "second"))
+
 
 def _use(report: Report) -> Picture:
     figures = report.run.figures
@@ -130,7 +132,7 @@ def _use_figure(report: Report, width: float) -> Figure:
     unit, samples, most = unit_of(report.log.seconds), report.log.samples, round(_DENSITY * width)
     figure = Figure(figsize=(width, 3.0), layout="constrained")
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(1.6, 1))
-    for label, name, colour in (("CPU, all cores", "cpu", "first"), ("GPU", "gpu", "second")):
+    for label, name, colour in _USE:
         points = thinned(readings(samples, name, 100), _mean, most)
         if points:
             upper.plot(*_xy(points, unit), label=label, color=COLOURS[colour])
@@ -146,7 +148,7 @@ def _use_figure(report: Report, width: float) -> Figure:
     lower.set_title("rows in the batch")
     lower.set_xlabel(f"{unit.name} since the run began")
     lower.set_xlim(0, max(report.log.seconds / unit.seconds, 1e-9))
-    figure.legend(loc="outside upper right", ncols=2 if width < WIDE else 4)
+    figure.legend(loc="outside upper right", ncols=2 if width < WIDE else 5)
     return figure
 
 

@@ -16,7 +16,7 @@ SLOWEST = 10
 
 @dataclass(frozen=True, slots=True)
 class Slow:
-    """A file and how long it took, from being handed to the engine to being written; `speed` is audio / wall."""
+    """A file's length, the seconds its windows spent in batches, and `speed`, audio seconds per second of those."""
 
     source: str
     seconds: float

@@ -20,8 +20,8 @@ class Figures:
 
     `items` = done + failed + skipped + left. `quarantined` files are among the failed where this run gave them up, and
     among the skipped where it passed them over. `left` were not begun, or not finished. p50 to p99 are seconds per
-    window. `cpu` and `gpu` are means over the samples, of all cores and of the GPU. Where nothing is `known`, neither a
-    summary nor a log being left, the zeros say nothing.
+    window. `cpu` and `gpu` are means over the samples: of all cores by the run, and of the GPU. Where nothing is
+    `known`, neither a summary nor a log being left, the zeros say nothing.
     """
 
     known: bool = True

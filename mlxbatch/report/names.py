@@ -51,7 +51,7 @@ NAMES = {
     "audio": Name("audio_seconds", "seconds", "how much audio was worked on"),
     "peak": Name("peak_bytes", "bytes", "peak memory on the device"),
     "rss": Name("peak_rss_bytes", "bytes", "peak resident memory of the engine's process"),
-    "cpu": Name("cpu", "share", "mean use of all CPU cores, 0 to 1"),
+    "cpu": Name("cpu", "share", "mean use of all CPU cores by the run, 0 to 1"),
     "gpu": Name("gpu", "share", "mean use of the GPU, 0 to 1; not known on a CPU"),
     "wait": Name("wait_fraction", "share", "share of the time in which the device had nothing to do, 0 to 1"),
     "padding": Name("padding_ratio", "share", "share of the planned audio that is padding, 0 to 1"),

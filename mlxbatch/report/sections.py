@@ -109,7 +109,7 @@ def slowest(report: Report) -> Section:
         (elapsed(slow.took), minutes(slow.seconds), f"{slow.speed:.1f}", slow.source) for slow in report.slowest
     )
     columns = ("took", "audio", "audio s / s", "file")
-    note = "Took is the time from the engine's taking a file to its being written; others were worked on meanwhile."
+    note = "Took is the time that a file's windows spent in batches, side by side with those of others."
     return Section("Slowest files", columns, rows, frozenset(columns[:3]), note if rows else "")
 
 

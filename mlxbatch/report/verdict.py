@@ -129,7 +129,7 @@ def key_figures(report: Report) -> list[KeyFigure]:
         of_limit = f"{share(figures.peak_bytes / report.limit)} of the limit" if report.limit else usual
         found.append(KeyFigure("Peak memory", size(round(figures.peak_bytes)), of_limit))
     if figures.cpu is not None:
-        gpu = f"GPU {share(figures.gpu)}" if figures.gpu is not None else "mean of all cores"
+        gpu = f"GPU {share(figures.gpu)}" if figures.gpu is not None else "of all cores, by this run"
         found.append(KeyFigure("CPU", share(figures.cpu), gpu))
     return found
 

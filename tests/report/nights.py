@@ -111,7 +111,8 @@ def _work(night: Night, log: RunLog, clock: Clock) -> RunStats:
             _governor(log, clock, at, step, why)
         spans = (Span("encode", begin, begin + night.step * 0.3, 8),)
         spans += (Span("decode", begin + night.step * 0.3, begin + night.step * 0.9, 8),)
-        readings = Readings(int(night.peak * 0.8), 0, int(night.peak), int(night.peak * 1.15), 8, number, spans)
+        memory = {"active": int(night.peak * 0.8), "peak": int(night.peak), "rss": int(night.peak * 1.15)}
+        readings = Readings(**memory, live=8, progress=number, spans=spans)
         stats.read(readings)
         log.spans(readings)
         if not isinstance(result, Skipped):
@@ -148,7 +149,14 @@ def _sample(night: Night, log: RunLog, number: int) -> None:
     wave = 0.75 + 0.25 * math.sin(number / 5)
     active = int(night.peak * 0.9 * wave)
     facts = {"active": active, "cache": 10**8, "peak": int(night.peak * wave), "rss": int(night.peak * 1.1 * wave)}
-    facts |= {"parent_rss": 10**8, "available": 2 * 10**9, "cpu": 0.5 + 0.4 * wave, "gpu": night.gpu, "load": 2.0}
+    facts |= {
+        "parent_rss": 10**8,
+        "available": 2 * 10**9,
+        "cpu": 0.5 + 0.4 * wave,
+        "machine_cpu": 0.95,
+        "gpu": night.gpu,
+        "load": 2.0,
+    }
     log.event("sample", facts | {"live": 6 + number % 3, "rows": 8, "share": active / LIMIT, "limit": LIMIT})
 
 
