@@ -7,7 +7,6 @@ under an unchanged stat, is called damage where it is met.
 
 from __future__ import annotations
 
-import os
 import shlex
 import sqlite3
 import threading
@@ -130,8 +129,9 @@ def _connect(name: str, *, uri: bool = False) -> sqlite3.Connection:
 
 
 def _connect_to_read(path: Path) -> sqlite3.Connection:
-    # In a folder that cannot be written to, SQLite cannot share a WAL with others; where there is none it need not.
-    alone = not os.access(path.parent, os.W_OK) and not _left_behind(path)
+    # To read a file with a write-ahead log SQLite makes files beside it, and fails where it cannot. Where there is no log
+    # nobody has the ledger open, and all of it is in the one file, which `immutable` reads alone.
+    alone = _has_wal_format(path) and not path.with_name(f"{path.name}-wal").exists()
     uri = path.absolute().as_uri()
     connection = _connect(f"{uri}?mode=ro{'&immutable=1' if alone else ''}", uri=True)
     try:
@@ -144,6 +144,15 @@ def _connect_to_read(path: Path) -> sqlite3.Connection:
         connection = _connect(f"{uri}?mode=rw", uri=True)
         connection.execute("PRAGMA query_only = ON")
     return connection
+
+
+def _has_wal_format(path: Path) -> bool:
+    """Whether the file's header says so, at offset 18 (SQLite's "Database File Format", 1.3)."""
+    try:
+        with path.open("rb") as file:
+            return file.read(19)[18:] == b"\2"
+    except OSError:
+        return False  # SQLite says what is wrong
 
 
 def _set_journal(database: sqlite3.Connection, network: bool) -> None:

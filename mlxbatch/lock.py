@@ -58,6 +58,17 @@ def output_lock(output_root: Path, break_lock: bool = False) -> Iterator[None]:
             holder_file.unlink(missing_ok=True)
 
 
+def holder_of(output_root: Path) -> Holder | None:
+    """Who holds the lock, going by the holder file alone; None where nobody does. Touches nothing.
+
+    A process that has died on this host holds nothing; whether one of another host lives cannot be told from here.
+    """
+    holder = _read(output_root / FOLDER / "lock.json")
+    if not isinstance(holder, Holder):
+        return None
+    return holder if holder.host != socket.gethostname() or _alive(holder) else None
+
+
 @contextmanager
 def _system_lock(path: Path, output_root: Path, holder_file: Path) -> Iterator[None]:
     # thread_local=False: the lock is let go by whichever thread closes the run.

@@ -10,7 +10,7 @@ import typer
 import typer.main
 
 from mlxbatch import __version__
-from mlxbatch.cli import doctor, models, options, profiles, transcribe
+from mlxbatch.cli import doctor, models, options, profiles, report, transcribe
 from mlxbatch.cli.ending import Ending
 from mlxbatch.cli.verdict import verdict
 from mlxbatch.errors import MlxBatchError
@@ -24,14 +24,16 @@ mlxbatch transcribe recordings/ -o text/
 
 mlxbatch transcribe calls/ -o out/ --format txt,srt --dry-run
 
+mlxbatch report out/ -o night.html
+
 mlxbatch models list
 
 mlxbatch doctor out/
 
 `mlxbatch COMMAND --help` says more, with every option.
 
-Exit codes: 0 done, 1 some files failed, 2 usage, 3 environment, 4 output in use, 5 ledger damaged, 70 our bug, \
-130 and 143 stopped.
+Exit codes: 0 done, 1 some files failed, 2 usage, 3 environment, 4 output in use, 5 ledger damaged, 6 a --fail-if \
+condition is met, 70 our bug, 130 and 143 stopped.
 """
 
 app = typer.Typer(
@@ -63,6 +65,7 @@ def _root(
 
 app.command("transcribe", epilog=transcribe.EPILOG)(transcribe.transcribe)
 app.command("doctor", epilog=doctor.EPILOG)(doctor.doctor)
+app.command("report", epilog=report.EPILOG)(report.report)
 app.add_typer(models.app, name="models")
 app.add_typer(profiles.app, name="profiles")
 

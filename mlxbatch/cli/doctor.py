@@ -96,7 +96,7 @@ def counts(findings: Sequence[Finding]) -> dict[str, int]:
 
 def print_text(findings: Sequence[Finding], code: int, stream: TextIO) -> None:
     from mlxbatch.cli.progress import is_terminal
-    from mlxbatch.cli.words import count
+    from mlxbatch.words import count
 
     (_print_table if is_terminal(stream) else _print_lines)(findings, stream)
     found = counts(findings)

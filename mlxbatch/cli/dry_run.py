@@ -10,7 +10,6 @@ from typing import Any
 
 from mlxbatch.cli import request as asked
 from mlxbatch.cli.request import Request
-from mlxbatch.cli.words import clock, count, minutes
 from mlxbatch.errors import ItemError, SetupError, show
 from mlxbatch.ledger import Decision, Fresh, Infer, Ledger, Quarantined, Render
 from mlxbatch.ledger_file import FILE
@@ -19,6 +18,7 @@ from mlxbatch.probe import probe
 from mlxbatch.runner import decide
 from mlxbatch.state import FOLDER
 from mlxbatch.types import Item, Planned, Probed
+from mlxbatch.words import clock, count, minutes
 
 
 def preview(request: Request) -> int:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from mlxbatch.cli.log import Level, Line, LogFile, Sink, make_log
 from mlxbatch.cli.wording import event_line, result_level, result_line
-from mlxbatch.cli.words import clock, count, files, minutes, size
 from mlxbatch.types import Done, Failed, Output, Planned, Readings, Result, Skipped
+from mlxbatch.words import clock, count, files, minutes, size
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -9,7 +9,6 @@ from typing import Any
 
 from mlxbatch import blas
 from mlxbatch.cli.log import Level
-from mlxbatch.cli.words import count
 from mlxbatch.discover import Found, discover, read_list
 from mlxbatch.engines.base import EngineSpec
 from mlxbatch.engines.registry import VERSIONS
@@ -23,6 +22,7 @@ from mlxbatch.profile import Loaded, parse_bytes
 from mlxbatch.profile_schema import Profile
 from mlxbatch.runner import ModelKey, RunSettings
 from mlxbatch.types import TranscribeOptions
+from mlxbatch.words import count
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,6 @@ from mlxbatch.cli.ending import Ending
 from mlxbatch.cli.progress import View, is_terminal, make_view
 from mlxbatch.cli.request import Chosen, Request
 from mlxbatch.cli.summary import end_line, show_summary
-from mlxbatch.cli.words import size
 from mlxbatch.discover import item_id
 from mlxbatch.errors import Interrupted, ItemError, MlxBatchError, Terminated, show
 from mlxbatch.host import EngineHost, Kind, make_host
@@ -26,6 +25,7 @@ from mlxbatch.metrics import RunStats
 from mlxbatch.runlog import RunLog, new_run_id, prune, result_record, versions
 from mlxbatch.runner import Watcher
 from mlxbatch.types import Done, Failed, Item, Output, Planned, Readings, Result
+from mlxbatch.words import size
 from mlxbatch.worker import Loaded
 from mlxbatch.writers.files import clear_scratch
 

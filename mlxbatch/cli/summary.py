@@ -7,8 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
-from mlxbatch.cli.words import count, elapsed, files, minutes, size
 from mlxbatch.errors import show
+from mlxbatch.words import count, elapsed, files, minutes, size
 
 # Failures and warnings that are listed; the run's log has them all.
 LISTED = 20

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from mlxbatch.cli.log import Level
-from mlxbatch.cli.words import clock, count, elapsed, files, size
 from mlxbatch.errors import show
 from mlxbatch.types import Done, Failed, Result, Skipped
+from mlxbatch.words import clock, count, elapsed, files, size
 
 Facts = Mapping[str, Any]
 

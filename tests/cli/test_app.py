@@ -19,6 +19,7 @@ from mlxbatch.errors import MlxBatchError
 from .conftest import ROOT, Cli, finish, program
 
 HEAVY = ("mlx", "numpy", "soundfile", "pydantic", "transformers", "librosa", "huggingface_hub", "tokenizers", "soxr")
+HEAVY += ("jinja2", "matplotlib", "psutil")
 
 
 def test_importing_the_command_line_loads_nothing_heavy() -> None:
@@ -44,7 +45,8 @@ def _seconds(*arguments: str) -> float:
 def test_the_program_says_what_it_can(cli: Cli, arguments: list[str]) -> None:
     ran = cli(*arguments)
     assert ran.code == 0
-    assert all(word in ran.out for word in ("transcribe", "doctor", "models", "profiles", "Examples"))
+    commands = ("transcribe", "report", "doctor", "models", "profiles")
+    assert all(word in ran.out for word in (*commands, "Examples"))
     assert ran.err == ""
 
 
@@ -162,5 +164,5 @@ def test_the_table_of_exit_codes_is_that_of_the_classes() -> None:
 
 def test_each_code_has_one_meaning() -> None:
     rows = exit_codes.meanings()
-    assert sorted(rows) == [0, 1, 2, 3, 4, 5, 70, 130, 143]
+    assert sorted(rows) == [0, 1, 2, 3, 4, 5, 6, 70, 130, 143]
     assert len(set(rows.values())) == len(rows)

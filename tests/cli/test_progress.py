@@ -19,8 +19,8 @@ from mlxbatch.cli import progress as progress_module
 from mlxbatch.cli.log import LogFile, Sink
 from mlxbatch.cli.progress import LiveView, Progress, View, is_terminal, make_view
 from mlxbatch.cli.request import Flags
-from mlxbatch.cli.words import clock, count, elapsed, minutes, size
 from mlxbatch.types import Done, Failed, Item, Output, Planned, Probed, Readings, Skipped, WindowStats
+from mlxbatch.words import clock, count, elapsed, minutes, size
 
 from .conftest import ROOT, finish, program
 

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ import pytest
 
 from mlxbatch.doctor.finding import Case
 from mlxbatch.doctor.limits import SLAB, check, check_memory, check_shared_memory
-from mlxbatch.host import SharedMemory
 
 ROOT = Path(__file__).resolve().parents[2]
 CHILD = """
