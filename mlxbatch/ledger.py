@@ -150,10 +150,10 @@ class Ledger:
         found = self._database.fetch(f"SELECT deaths FROM in_flight {ledger_rows.WHERE}", key_of(item))
         return int(found[0][0]) if found else 0
 
-    def baseline(self, key: str) -> Baseline | None:
-        """What `set_baseline` was given under this key."""
-        found = self._database.fetch("SELECT active, rss, peak FROM baselines WHERE key = ?", (key,))
-        return Baseline(*found[0]) if found else None
+    def baselines(self) -> dict[str, Baseline]:
+        """All that `set_baseline` was given, by key."""
+        found = self._database.fetch("SELECT key, active, rss, peak FROM baselines")
+        return {key: Baseline(*sizes) for key, *sizes in found}
 
     # --- entries -----------------------------------------------------------------------------------------------------
 

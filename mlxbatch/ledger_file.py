@@ -129,7 +129,7 @@ def _connect(name: str, *, uri: bool = False) -> sqlite3.Connection:
 
 
 def _connect_to_read(path: Path) -> sqlite3.Connection:
-    # To read a file with a write-ahead log SQLite makes files beside it, and fails where it cannot. Where there is no log
+    # To read a file with a write-ahead log SQLite makes files beside it, and fails where it cannot. Without such a log
     # nobody has the ledger open, and all of it is in the one file, which `immutable` reads alone.
     alone = _has_wal_format(path) and not path.with_name(f"{path.name}-wal").exists()
     uri = path.absolute().as_uri()

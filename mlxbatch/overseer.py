@@ -6,8 +6,10 @@ process is renewed, the run ends, or the smaller model takes over.
 
 from __future__ import annotations
 
+import math
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -15,8 +17,8 @@ from mlxbatch.budget import parse_amount
 from mlxbatch.errors import MlxBatchError, SetupError
 from mlxbatch.governor import Change, Governor, Policy, Room
 from mlxbatch.host import Changed, EngineHost, Happening
-from mlxbatch.leaks import LeakWatch
-from mlxbatch.machine import Machine, Sampler, read_machine
+from mlxbatch.leaks import Baselines, LeakWatch, shape_key
+from mlxbatch.machine import Machine, Sampler, read_machine, rss
 from mlxbatch.types import Allowance, Output, Readings
 from mlxbatch.worker import Event, Loaded
 
@@ -24,6 +26,8 @@ from mlxbatch.worker import Event, Loaded
 LOOK = 0.5
 # Samples of the log: one a second at first, then every hundredth of the time so far. A run of ten hours has some 700.
 SAMPLE, SAMPLE_SHARE = 1.0, 0.01
+# Seconds by which the longest recordings of groups are told apart where peaks are compared: a window's.
+BUCKET = 30
 
 Tell = Callable[[str, dict[str, Any]], None]
 
@@ -38,11 +42,17 @@ class TakeOver(MlxBatchError):
 
 @dataclass(frozen=True, slots=True)
 class Oversight:
-    """What a run is watched by: the profile's [governor]. `leak_bound` is a size, or a share of the memory limit."""
+    """What a run is watched by: the profile's [governor]. `leak_bound` is a size, or a share of the memory limit.
+
+    `baselines` are the peaks of earlier runs, by `leaks.shape_key`, of which `model_sha` and `dtype` are parts.
+    """
 
     policy: Policy = field(default_factory=Policy)
     leak_bound: str = "10%"
     device: Literal["cpu", "gpu"] = "cpu"
+    model_sha: str = ""
+    dtype: str = ""
+    baselines: Mapping[str, int] = field(default_factory=dict)
 
 
 class Overseer:
@@ -61,7 +71,10 @@ class Overseer:
     ) -> None:
         self._host, self._tell, self._clock, self._look = host, tell, clock, look
         self._governor = Governor(room, oversight.policy)
-        self._leaks = LeakWatch(parse_amount(oversight.leak_bound, loaded.memory_limit))
+        bound = parse_amount(oversight.leak_bound, loaded.memory_limit)
+        self._leaks, self._peaks = LeakWatch(bound), Baselines(oversight.baselines, bound)
+        self._shape = oversight.model_sha, oversight.dtype
+        self._peak = 0  # of the group that is at work
         self._began = self._looked = clock()
         self._sampler = Sampler(self._began, kind=oversight.device)
         self._sampled = float("-inf")
@@ -92,7 +105,7 @@ class Overseer:
         self._sample(now)
 
     def _govern(self, readings: Readings, now: float) -> None:
-        self._last = readings
+        self._last, self._peak = readings, max(self._peak, readings.peak)
         if now - self._looked >= LOOK:
             self._machine, self._looked = self._look(), now
         change = self._governor.observe(readings, self._machine, now)
@@ -125,19 +138,32 @@ class Overseer:
             "live": last.live,
             "rows": governor.allowance.rows,
             "share": max(last.active, last.peak) / governor.room.limit,
+            "limit": governor.room.limit,
         }
         self._tell("sample", _rounded({**self._sampler.sample(now, self._machine), **facts, "rss": last.rss}))
 
-    def group_done(self, facts: dict[str, Any]) -> None:
+    def group_done(self, facts: dict[str, float]) -> None:
         """The last recording of a group is finished: the moment at which memory is compared."""
-        parent = self._sampler.sample(self._clock(), self._machine)["parent_rss"]
-        last = self._last
-        self._tell("group", {**facts, "active": last.active, "rss": last.rss, "parent_rss": parent})
-        leak = self._leaks.group(last.active, max(0, last.rss - last.cache), int(parent or 0))
+        last, parent = self._last, rss(os.getpid()) or 0
+        self._tell("group", _rounded({**facts, "active": last.active, "rss": last.rss, "parent_rss": parent}))
+        key = shape_key(*self._shape, self.allowance.rows, math.ceil(facts["longest"] / BUCKET) * BUCKET)
+        excess = self._peaks.peak(key, self._peak)
+        self._peak = last.active
+        if excess is not None:
+            self._renew({"what": "peak", **asdict(excess)})
+        leak = self._leaks.group(last.active, max(0, last.rss - last.cache), parent)
         if leak is not None:
-            self._tell("leak", asdict(leak))
-            if leak.what != "parent_rss":
-                self._host.renew()
+            self._renew(asdict(leak))
+
+    def _renew(self, facts: dict[str, Any]) -> None:
+        """Tell of memory that grew; another process gives back what the engine's holds, though not the parent's."""
+        self._tell("leak", facts)
+        if facts["what"] != "parent_rss":
+            self._host.renew()
+
+    def peaks(self) -> dict[str, int]:
+        """The peaks to be remembered for later runs, by shape."""
+        return self._peaks.updated()
 
 
 def _rounded(facts: dict[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 
@@ -55,11 +54,9 @@ class Countdown:
     """Counts the groups of a plan down, to tell when the last recording of one is finished. Times as they are given."""
 
     def __init__(self, planned: Sequence[Planned], now: float) -> None:
-        self._left = Counter(one.group for one in planned)
-        self._seconds: dict[int, float] = dict.fromkeys(self._left, 0.0)
-        for one in planned:
-            self._seconds[one.group] += one.probed.seconds
-        self._items, self._began = dict(self._left), now
+        self._lengths = {number: [one.seconds for one in group] for number, group in enumerate(groups(planned))}
+        self._left = {number: len(lengths) for number, lengths in self._lengths.items()}
+        self._began = now
 
     def finished(self, planned: Planned, now: float) -> dict[str, float] | None:
         """Take a recording off; the facts of its group where it was the last. Groups overlap: each lasts from the end
@@ -68,7 +65,8 @@ class Countdown:
         self._left[group] -= 1
         if self._left[group]:
             return None
-        facts = {"group": group, "items": self._items[group], "seconds": round(self._seconds[group], 3)}
-        facts |= {"took": round(now - self._began, 3)}
+        lengths = self._lengths.pop(group)
+        facts = {"group": group, "items": len(lengths), "seconds": sum(lengths), "longest": max(lengths)}
+        facts |= {"took": now - self._began}
         self._began = now
         return facts

@@ -14,7 +14,18 @@ from mlxbatch.audio import decode
 from mlxbatch.errors import ItemError, item_stage
 from mlxbatch.governor import Room
 from mlxbatch.host import Changed, EngineHost, Happening
-from mlxbatch.ledger import Decision, Fingerprint, Fresh, Infer, Ledger, Quarantined, Render, content_hash, fingerprint
+from mlxbatch.ledger import (
+    Baseline,
+    Decision,
+    Fingerprint,
+    Fresh,
+    Infer,
+    Ledger,
+    Quarantined,
+    Render,
+    content_hash,
+    fingerprint,
+)
 from mlxbatch.machine import read_machine
 from mlxbatch.overseer import Overseer, Oversight, TakeOver
 from mlxbatch.pipeline import Prefetch
@@ -43,10 +54,11 @@ from mlxbatch.writers.files import output_path, write_outputs
 
 @dataclass(frozen=True, slots=True)
 class ModelKey:
-    """A model's name, and the inference key of what it makes under the run's options."""
+    """A model's name and hash, and the inference key of what it makes under the run's options."""
 
     name: str
     inference_key: str
+    sha: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +218,8 @@ class _Run:
             host, loaded, room, replace(oversight, policy=policy), self.watcher.event, look=read_machine
         )
         yield from self._run(host, planned, overseer)
+        for key, peak in overseer.peaks().items():
+            self.ledger.set_baseline(key, Baseline(loaded.readings.active, loaded.readings.rss, peak))
 
     def _plan(self, host: EngineHost, probed: Sequence[Probed], loaded: Loaded) -> tuple[list[Planned], Room]:
         """The order, the groups, and how many rows memory allows at once."""

@@ -133,13 +133,13 @@ def model_key(request: Request, chosen: Chosen) -> ModelKey:
         options=request.options,
         dtype=request.profile.transcribe.dtype,
     )
-    return ModelKey(chosen.name, key)
+    return ModelKey(chosen.name, key, chosen.sha)
 
 
 def oversight(profile: Profile) -> Oversight:
     governor = profile.governor
     policy = Policy(governor.on_pressure == "refuse", bool(governor.fallback_model), governor.latency_limit)
-    return Oversight(policy, governor.leak_bound, profile.device.kind)
+    return Oversight(policy, governor.leak_bound, profile.device.kind, dtype=profile.transcribe.dtype)
 
 
 def run_settings(request: Request, chosen: Sequence[Chosen]) -> RunSettings:

@@ -47,9 +47,11 @@ def event_line(kind: str, facts: Facts) -> tuple[Level, str] | None:
 
 
 def _governor(facts: Facts) -> tuple[Level, str]:
+    if facts.get("why") == "cache":
+        return "warning", f"{_memory(facts)}the cache is cleared"
     step = str(facts.get("step"))
     action = _STEPS[step](facts) if step in _STEPS else f"the governor goes to {step!r}"
-    why = f" ({facts['why']})" if facts.get("why") else ""
+    why = f" ({facts['why']})" if facts.get("why") not in (None, "memory") else ""
     return "warning", f"{_memory(facts)}{action}{why}"
 
 
@@ -105,6 +107,9 @@ def _child(facts: Facts) -> tuple[Level, str]:
 
 
 def _leak(facts: Facts) -> tuple[Level, str]:
+    if facts.get("what") == "peak":
+        peak, baseline = (_amount(facts.get(name) or 0) for name in ("peak", "baseline"))
+        return "warning", f"memory on the device came to {peak} where earlier runs took {baseline}"
     text = f"{_LEAKS.get(str(facts.get('what')), 'memory')} keeps growing"
     growth, groups, each, bound = (facts.get(name) for name in ("growth", "groups", "per_group", "bound"))
     text += f": {_amount(growth)} more" if growth is not None else ""
@@ -123,7 +128,7 @@ def _amount(number: float) -> str:
 
 
 def _group(facts: Facts) -> tuple[Level, str]:
-    took = facts.get("ended", 0.0) - facts.get("began", 0.0)
+    took = facts.get("took", 0.0)
     held = f", {size(facts['active'])} held after it" if facts.get("active") is not None else ""
     return (
         "debug",
