@@ -26,6 +26,13 @@ def begin(database: sqlite3.Connection, marks: Iterable[tuple[Key, bytes]]) -> N
     )
 
 
+def survive(database: sqlite3.Connection, keys: Iterable[Key]) -> None:
+    """The dangerous part of the work is over."""
+    marks = list(keys)
+    database.executemany(f"DELETE FROM in_flight {WHERE} AND deaths = 0", marks)
+    database.executemany(f"UPDATE in_flight SET live = 0 {WHERE}", marks)
+
+
 def clear(database: sqlite3.Connection, key: Key) -> None:
     """The work on an item came to its end, and the program with it: it is no suspect any more."""
     database.execute(f"DELETE FROM in_flight {WHERE}", key)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
@@ -145,10 +145,10 @@ class Ledger:
                 pass
         return decision
 
-    def deaths(self, item: Item) -> int:
-        """How many times in a row the program died with this item in flight."""
-        found = self._database.fetch(f"SELECT deaths FROM in_flight {ledger_rows.WHERE}", key_of(item))
-        return int(found[0][0]) if found else 0
+    def suspects(self) -> dict[Key, int]:
+        """How many times in a row the program died with an item at risk; only of those at which it did."""
+        found = self._database.fetch("SELECT task, id, deaths FROM in_flight WHERE deaths")
+        return {(task, name): deaths for task, name, deaths in found}
 
     def baselines(self) -> dict[str, Baseline]:
         """All that `set_baseline` was given, by key."""
@@ -171,16 +171,23 @@ class Ledger:
             database.execute("UPDATE runs SET ended_at = ?, outcome = ? WHERE id = ?", entry)
             in_flight.end(database)
 
-    def begin(self, items: Iterable[Item]) -> None:
-        """Work on these begins: should the program die, they are suspects. Until `done`, `failed` or `end_run`.
+    @contextmanager
+    def at_risk(self, items: Sequence[Item]) -> Iterator[None]:
+        """Inside the block the program may die of one of these, and then all of them are suspects. From any thread.
 
-        Committed on return: a crash right after is counted, a power loss perhaps not.
+        Committed at the beginning: a crash right after is counted, a power loss perhaps not. One that was a suspect
+        before stays one until it is `done` or `failed`.
         """
         with self._transaction() as database:
             self._marked = True
             # Absolute: the run that finds the mark may begin in another directory.
             marks = [(key_of(item), os.fsencode(item.source.absolute())) for item in items]
             in_flight.begin(database, marks)
+        try:
+            yield
+        finally:
+            with self._transaction() as database:
+                in_flight.survive(database, [key_of(item) for item in items])
 
     def done(
         self,

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from mlxbatch.errors import SetupError
 from mlxbatch.history import History
 from mlxbatch.in_flight import DEADLY
 from mlxbatch.ledger import Infer, Ledger, Quarantined
+from mlxbatch.ledger_rows import key_of
 from mlxbatch.types import Item
 from tests.ledgers import Place
 
@@ -27,8 +27,9 @@ root, source, names, then = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3].sp
 items = {name: Item(name, source, Path(name)) for name in names}
 ledger = Ledger.open(root)
 ledger.begin_run("r%d" % os.getpid(), {})
-ledger.begin(items.values())
-exec(then)
+with ledger.at_risk(list(items.values())):
+    exec(then)
+    os.kill(os.getpid(), signal.SIGKILL)
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -46,7 +47,8 @@ def die(place: Place, names: str = "a", then: str = "") -> None:
 
 def deaths(place: Place, *names: str) -> list[int]:
     with Ledger.open(place.root) as ledger:
-        return [ledger.deaths(place.other(name)) for name in names or ("a",)]
+        found = ledger.suspects()
+        return [found.get(key_of(place.other(name)), 0) for name in names or ("a",)]
 
 
 def test_what_was_in_flight_when_the_program_died_is_counted_once(place: Place) -> None:
@@ -77,8 +79,7 @@ def test_a_run_that_ends_in_order_leaves_no_suspects_and_clears_none(place: Plac
 
 def test_an_exception_is_an_end_in_order(place: Place) -> None:
     def interrupted() -> None:
-        with Ledger.open(place.root) as ledger:
-            ledger.begin([place.item])
+        with Ledger.open(place.root) as ledger, ledger.at_risk([place.item]):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -87,13 +88,12 @@ def test_an_exception_is_an_end_in_order(place: Place) -> None:
 
 
 def test_whoever_only_looks_counts_nothing(place: Place) -> None:
-    with Ledger.open(place.root) as ledger:
-        ledger.begin([place.item])
+    with Ledger.open(place.root) as ledger, ledger.at_risk([place.item]):
         with Ledger.open(place.root, read_only=True) as looking, History.open(place.root):
-            assert looking.deaths(place.item) == 0
+            assert looking.suspects() == {}
     die(place)
     with Ledger.open(place.root, read_only=True) as looking:
-        assert looking.deaths(place.item) == 0
+        assert looking.suspects() == {}
     assert deaths(place) == [1]
 
 
@@ -101,14 +101,20 @@ def test_a_mark_may_be_made_on_any_thread(place: Place) -> None:
     die(
         place,
         "a",
-        "import threading; t = threading.Thread(target=ledger.begin, args=([items['a']],)); t.start(); t.join()",
+        "import threading; risk = ledger.at_risk([items['a']]); "
+        "t = threading.Thread(target=risk.__enter__); t.start(); t.join()",
     )
-    with Ledger.open(place.root) as ledger:
-        thread = threading.Thread(target=ledger.begin, args=([place.item],))
-        thread.start()
-        thread.join()
-        assert ledger._database.fetch("SELECT live FROM in_flight") == [(1,)]
     assert deaths(place) == [1]
+
+
+def test_what_survives_is_no_suspect_and_one_that_was_stays_one(place: Place) -> None:
+    die(place, "a")
+    with Ledger.open(place.root) as ledger:
+        with ledger.at_risk([place.item, place.other("b")]):
+            assert ledger._database.fetch("SELECT live FROM in_flight") == [(1,), (1,)]
+        assert ledger.suspects() == {key_of(place.item): 1}
+    die(place, "c")
+    assert deaths(place, "a", "b", "c") == [1, 0, 1]
 
 
 def test_after_too_many_deaths_it_is_quarantined(place: Place) -> None:
@@ -151,8 +157,7 @@ def test_a_deadly_file_that_is_gone_is_no_reason_to_stop(place: Place) -> None:
 def test_sources_of_any_bytes_from_wherever_the_run_was_begun(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     odd = Item("odd", Path(os.fsdecode(b"\xff\n.wav")), Path("odd"))
     monkeypatch.chdir(place.source.parent)
-    with Ledger.open(place.root) as ledger:
-        ledger.begin([odd])
+    with Ledger.open(place.root) as ledger, ledger.at_risk([odd]):
         stored = ledger._database.fetch("SELECT source FROM in_flight")
     assert stored == [(os.fsencode(place.source.parent) + b"/\xff\n.wav",)]
 
@@ -160,6 +165,6 @@ def test_sources_of_any_bytes_from_wherever_the_run_was_begun(place: Place, monk
 def test_a_mark_that_cannot_be_written_is_fatal(place: Place) -> None:
     with Ledger.open(place.root) as ledger:
         ledger._database.connection.execute("PRAGMA query_only = ON")
-        with pytest.raises(SetupError, match="cannot write"):
-            ledger.begin([place.item])
+        with pytest.raises(SetupError, match="cannot write"), ledger.at_risk([place.item]):
+            pass
         ledger._database.connection.execute("PRAGMA query_only = OFF")

@@ -56,9 +56,9 @@ from pathlib import Path
 from mlxbatch.ledger import Ledger
 from mlxbatch.types import Item
 ledger = Ledger.open(Path(sys.argv[1]) / "out")
-ledger.begin([Item("x", Path("x.wav"), Path("x"))])
-ledger.failed(Item("y", Path("y.wav"), Path("y")), "decode", "x")
-os.kill(os.getpid(), signal.SIGKILL)
+with ledger.at_risk([Item("x", Path("x.wav"), Path("x"))]):
+    ledger.failed(Item("y", Path("y.wav"), Path("y")), "decode", "x")
+    os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
