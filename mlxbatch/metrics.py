@@ -70,6 +70,7 @@ class RunStats:
     rendered: int = 0
     skipped: int = 0
     failed: int = 0
+    left: int = 0
     audio_seconds: float = 0.0
     tokens: int = 0
     warnings: int = 0
@@ -133,6 +134,7 @@ class RunStats:
             "rendered": self.rendered,
             "skipped": self.skipped,
             "failed": self.failed,
+            "left": self.left,
             "warnings": self.warnings,
             "audio_seconds": self.audio_seconds,
             "wall_seconds": self.wall_seconds,

@@ -11,12 +11,14 @@ import json
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from io import FileIO
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from mlxbatch.disk import cause
 from mlxbatch.errors import SetupError, show
 from mlxbatch.plan import padding_ratio
 from mlxbatch.state import state_folder
@@ -96,11 +98,15 @@ class RunLog:
     def _write(self, event: str, facts: Mapping[str, Any]) -> None:
         entry = {"event": event, "t": round(self._clock() - self._begin, 6), **facts}
         line = memoryview(json.dumps(entry).encode("ascii") + b"\n")
+        begin = self._file.tell()
         try:
             while line:
                 line = line[self._file.write(line) :]
         except OSError as error:
+            with suppress(OSError):  # a line that is cut off would take the next one with it
+                self._file.truncate(begin)
+                self._file.seek(begin)
             raise self._unwritable(error) from error
 
     def _unwritable(self, error: OSError) -> SetupError:
-        return SetupError(f"cannot write {show(self.path)}: {error.strerror or error}; free some space and run again")
+        return SetupError(f"cannot write {show(self.path)}: {cause(error)}")

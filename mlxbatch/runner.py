@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -10,9 +11,11 @@ from typing import Any, TypeVar
 
 from mlxbatch import budget
 from mlxbatch.audio import decode
+from mlxbatch.disk import Space, forecast
 from mlxbatch.errors import ItemError, item_stage
 from mlxbatch.host import EngineHost
 from mlxbatch.ledger import Decision, Fingerprint, Fresh, Infer, Ledger, Render, content_hash, fingerprint
+from mlxbatch.pacing import Pace, TimeIsUp
 from mlxbatch.pipeline import Prefetch
 from mlxbatch.plan import plan
 from mlxbatch.probe import probe
@@ -32,14 +35,20 @@ from mlxbatch.types import (
     TranscribeOptions,
     Transcript,
 )
-from mlxbatch.worker import Loaded
+from mlxbatch.worker import Event, Loaded
 from mlxbatch.writers import WRITERS
 from mlxbatch.writers.files import output_path, write_outputs
+
+# Seconds between two looks at the time while a recording is being decoded.
+DECODING = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class RunSettings:
-    """How a run goes. Keys are the ledger's: what changes a result, and what changes its rendering."""
+    """How a run goes. Keys are the ledger's: what changes a result, and what changes its rendering.
+
+    `stop_at` is on time.monotonic: from then on nothing is begun. `min_free` bytes of the output's disk stay free.
+    """
 
     output: Path
     formats: tuple[str, ...]
@@ -51,6 +60,9 @@ class RunSettings:
     prefetch_bytes: int = 512 * 10**6
     prefetch_items: int = 32
     force: bool = False
+    min_free: int = 0
+    stop_at: float | None = None
+    max_load: float | None = None
 
     @property
     def scratch(self) -> Path:
@@ -78,6 +90,9 @@ class Watcher:
     def readings(self, readings: Readings) -> None:
         """Memory and stages, with every reply of the host."""
 
+    def left(self, items: int) -> None:
+        """So many were not begun, or not finished, within the time limit: the run ends without them."""
+
     def event(self, kind: str, facts: Mapping[str, Any]) -> None:
         """What the run did about the machine: "governor", "child", "leak", "group"; facts as JSON can hold them."""
 
@@ -98,16 +113,21 @@ def transcribe(
     """Every item once as a Result, in the order in which they are finished.
 
     The ledger is written on the caller's thread, after the outputs are in place and before the Result is yielded.
-    Closing the generator early leaves no thread and no child behind. SetupError where nothing can be written.
+    Closing the generator early leaves no thread and no child behind. SetupError where nothing can be written. Past
+    `stop_at` the items that are left have no Result, and the watcher is told how many they are.
     """
     run = _Run(hosts[0], ledger, settings, watcher)
     watcher.found(len(items))
     todo: list[Item] = []
     for item in items:
+        if run.pace.over():
+            run.left += 1
+            continue
         match decide(item, ledger, settings):
             case Fresh(why):
                 yield Skipped(item, why)
             case Render(transcript):
+                run.space.watch()
                 yield run.rerendered(item, transcript)
             case Infer():
                 todo.append(item)
@@ -116,6 +136,8 @@ def transcribe(
             yield from run.infer(todo)
         finally:
             run.host.close()
+    if run.left:
+        watcher.left(run.left)
 
 
 def decide(item: Item, ledger: Ledger | None, settings: RunSettings) -> Decision:
@@ -139,15 +161,21 @@ class _Run:
         self._active: dict[int, _Prepared] = {}
         self._outputs: dict[int, dict[int, Output]] = {}
         self._undecodable: list[Failed] = []
+        self.space = Space(settings.output, settings.min_free)
+        self.pace = Pace(settings.stop_at, settings.max_load)
+        self.left = 0  # items that have no result yet and are to have one
 
     # ---- stages
 
     def infer(self, items: Sequence[Item]) -> Iterator[Result]:
         """Probe while the engine loads, plan, then decode ahead of inference."""
+        self.left += len(items)
         self.watcher.starting(len(items))
         self.host.start()
         probed: list[Probed] = []
         for item in items:
+            if self.pace.over():
+                return
             outcome = _attempt(item, lambda item=item: probe(item))  # type: ignore[misc]
             if isinstance(outcome, Failed):
                 yield self._failed(outcome)
@@ -155,6 +183,7 @@ class _Run:
                 probed.append(outcome)
         if not probed:
             return
+        self.space.require(forecast([one.seconds for one in probed], self.settings.formats))
         loaded = self.host.load()
         self.watcher.loaded(loaded)
         planned, rows = self._plan(probed, loaded)
@@ -172,19 +201,25 @@ class _Run:
         return planned, rows
 
     def _run(self, planned: Sequence[Planned], rows: int) -> Iterator[Result]:
-        jobs = _Jobs(planned, self.settings, self._active, self._undecodable)
+        jobs = _Jobs(planned, self.settings, self.pace, self._active, self._undecodable)
         # Closed in reverse: who waits for a job is let go before the host waits for whoever that is.
         with closing(self.host.run(jobs, rows)) as events, closing(jobs):
-            for event in events:
+            for event in _in_time(events):
                 self.watcher.readings(event.readings)
+                self._tell()
                 yield from self._undecoded()
                 result = self._take(event.output)
                 if result is not None:
                     jobs.release(self._active.pop(event.output.job_id))
                     yield result
+                    self.space.watch()
             yield from self._undecoded()
-            for prepared in self._active.values():
+            for prepared in self._active.values() if not self.pace.over() else ():
                 yield self._failed(Failed(prepared.planned.probed.item, "infer", "the engine ended without a result"))
+
+    def _tell(self) -> None:
+        while self.pace.told:
+            self.watcher.event("governor", self.pace.told.popleft())
 
     def _undecoded(self) -> Iterator[Result]:
         while self._undecodable:
@@ -230,6 +265,7 @@ class _Run:
             outputs=outcome,
             seconds=recording.seconds,
         )
+        self.left -= 1
         windows = tuple(output.stats for output in outputs)
         return Done(item, tuple(outcome), recording.seconds, windows, transcript.warnings)
 
@@ -250,6 +286,7 @@ class _Run:
 
     def _failed(self, failed: Failed) -> Failed:
         self.ledger.failed(failed.item, failed.stage, failed.error)
+        self.left -= 1
         return failed
 
 
@@ -264,6 +301,14 @@ def _attempt(item: Item, work: Callable[[], T]) -> T | Failed:
         return Failed(item, error.stage, error.cause)
 
 
+def _in_time(events: Iterator[Event]) -> Iterator[Event]:
+    """Events up to the end of the grace after the time limit."""
+    try:
+        yield from events
+    except TimeIsUp:
+        return
+
+
 def _prepare(planned: Planned) -> _Prepared:
     """Decode one recording, on a worker's thread. The file's identity is taken first: a later change shows next run."""
     item = planned.probed.item
@@ -273,12 +318,23 @@ def _prepare(planned: Planned) -> _Prepared:
 
 
 class _Jobs:
-    """Jobs in plan order (engines.base.Jobs), decoded ahead; what cannot be decoded is put aside and passed over."""
+    """Jobs in plan order (engines.base.Jobs), decoded ahead; what cannot be decoded is put aside and passed over.
+
+    Each waits for its turn (mlxbatch.pacing). After the time limit none comes, and the end is said when those before
+    are done: until then whoever asks waits, and TimeIsUp ends the run when the grace is over.
+    """
 
     def __init__(
-        self, planned: Sequence[Planned], settings: RunSettings, active: dict[int, _Prepared], aside: list[Failed]
+        self,
+        planned: Sequence[Planned],
+        settings: RunSettings,
+        pace: Pace,
+        active: dict[int, _Prepared],
+        aside: list[Failed],
     ) -> None:
-        self._options, self._active, self._aside = settings.options, active, aside
+        self._options, self._pace, self._active, self._aside = settings.options, pace, active, aside
+        self._changed = threading.Condition()
+        self._closed = False
         self._prefetch: Prefetch[Planned, _Prepared | Failed] = Prefetch(
             lambda one: _attempt(one.probed.item, lambda: _prepare(one)),
             planned,
@@ -295,6 +351,7 @@ class _Jobs:
 
     def __next__(self) -> Job:
         while True:
+            self._await_turn()
             prepared = next(self._prefetch)
             planned = next(self._planned)
             self._number += 1
@@ -316,14 +373,31 @@ class _Jobs:
             options=self._options,
         )
 
+    def _await_turn(self) -> None:
+        with self._changed:
+            while not self._closed:
+                pause = self._pace.pause(len(self._active))
+                if pause is None:
+                    break
+                if pause == 0.0 and (self._pace.stop_at is None or self._prefetch.ready()):
+                    return
+                self._changed.wait(pause or DECODING)
+        raise StopIteration
+
     def ready(self) -> bool:
-        return self._prefetch.ready()
+        pause = self._pace.pause(len(self._active))
+        return pause is None or (pause == 0.0 and self._prefetch.ready())
 
     def release(self, prepared: _Prepared) -> None:
-        """A recording is done with: another may be decoded."""
+        """A recording is done with: another may be decoded, or begun."""
         self._prefetch.release(_cost(prepared.planned))
+        with self._changed:
+            self._changed.notify_all()
 
     def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
         self._prefetch.close()
 
 

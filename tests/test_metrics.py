@@ -75,6 +75,7 @@ def test_a_run_s_summary() -> None:
         "rendered": 1,
         "skipped": 2,
         "failed": 1,
+        "left": 0,
         "warnings": 1,
         "audio_seconds": 60.0,
         "wall_seconds": 6.0,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,6 +46,16 @@ class Flags:
 
 
 @dataclass(frozen=True, slots=True)
+class Schedule:
+    """When a run works, and what it gives way to. `wait`, for a lock, and `time_limit` are seconds."""
+
+    wait: float = 0.0
+    time_limit: float | None = None
+    max_load: float | None = None
+    nice: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """What the user asked for, checked. `settings` has the flags' and the environment's values in it."""
 
@@ -53,7 +64,9 @@ class Request:
     settings: Loaded
     language: str | None
     formats: tuple[str, ...]
+    schedule: Schedule = Schedule()
     command: str = ""
+    began: float = field(default_factory=time.monotonic)
 
     @property
     def output(self) -> Path:
@@ -67,6 +80,12 @@ class Request:
     def model(self) -> str:
         """The model's name as it was given."""
         return self.profile.transcribe.model
+
+    @property
+    def stop_at(self) -> float | None:
+        """When nothing more is to be begun, on time.monotonic: what came before the run counts as well."""
+        limit = self.schedule.time_limit
+        return None if limit is None else self.began + limit
 
     @property
     def options(self) -> TranscribeOptions:
@@ -134,6 +153,9 @@ def run_settings(request: Request, chosen: Chosen) -> RunSettings:
         prefetch_bytes=parse_bytes(profile.pipeline.prefetch_bytes),
         prefetch_items=profile.pipeline.prefetch_items,
         force=request.flags.force,
+        min_free=parse_bytes(profile.state.min_free),
+        stop_at=request.stop_at,
+        max_load=request.schedule.max_load,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,7 +15,9 @@ from mlxbatch.cli import request as asked
 from mlxbatch.cli.progress import View, is_terminal, make_view
 from mlxbatch.cli.request import Chosen, Request
 from mlxbatch.cli.summary import show_summary
+from mlxbatch.cli.words import files
 from mlxbatch.discover import item_id
+from mlxbatch.durations import as_text
 from mlxbatch.errors import Interrupted, ItemError, MlxBatchError, Terminated, show
 from mlxbatch.host import make_host
 from mlxbatch.ledger import Ledger
@@ -30,6 +33,7 @@ from mlxbatch.writers.files import clear_scratch
 def perform(request: Request) -> int:
     """Do it, and return the exit code: 0, or 1 where something failed."""
     found = asked.find_inputs(request)
+    os.nice(request.schedule.nice)  # before there is a child, which inherits it
     stats = RunStats()
     with make_view(request.flags) as view:
         for note in asked.notes(request) if found.items else ():
@@ -47,8 +51,9 @@ def perform(request: Request) -> int:
 
 def _locked(request: Request, items: Sequence[Item], session: Session) -> None:
     """Everything that needs the output root to ourselves. The model is whole before any audio is read."""
-    with output_lock(request.output, request.flags.break_lock):
-        chosen = asked.choose(request.model, offline=request.flags.offline, say=session.view.say)
+    flags, wait = request.flags, request.schedule.wait
+    with output_lock(request.output, flags.break_lock, wait, session.waiting):
+        chosen = asked.choose(request.model, offline=flags.offline, say=session.view.say)
         settings = asked.run_settings(request, chosen)
         with Ledger.open(request.output) as ledger, RunLog(request.output, new_run_id()) as log:
             clear_scratch(settings.scratch)
@@ -68,6 +73,10 @@ class Session(Watcher):
         self.warned: list[str] = []
         self._log: RunLog | None = None
         self._ledger: Ledger | None = None
+
+    def waiting(self, holder: str) -> None:
+        """Another run has the output, and ours waits for it."""
+        self.view.note(f"waiting up to {as_text(self.request.schedule.wait)} for {holder}")
 
     def begin(self, log: RunLog, ledger: Ledger, chosen: Chosen) -> None:
         """Write down what is about to happen."""
@@ -169,6 +178,11 @@ class Session(Watcher):
         self.view.readings(readings)
         if self._log is not None:
             self._log.spans(readings)
+
+    def left(self, items: int) -> None:
+        self.stats.left = items
+        limit = as_text(self.request.schedule.time_limit or 0.0)
+        self.view.note(f"the time limit of {limit} is over: {files(items)} left, run the same command again to go on")
 
     def event(self, kind: str, facts: Mapping[str, Any]) -> None:
         if self._log is not None:
