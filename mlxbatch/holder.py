@@ -50,7 +50,7 @@ class Holder:
     system: System
 
     def __str__(self) -> str:
-        return f"process {self.pid} on {self.system.host} since {self.started} ({self.command})"
+        return f"process {self.pid} on {show(self.system.host)} since {self.started} ({self.command})"
 
 
 class State(Enum):

@@ -24,7 +24,7 @@ import numpy as np
 
 from mlxbatch import worker
 from mlxbatch.engines.base import EngineSpec, Jobs
-from mlxbatch.errors import DeviceLost, SetupError
+from mlxbatch.errors import DeviceLost, MlxBatchError, SetupError
 from mlxbatch.flight import Flight
 from mlxbatch.signals import held_signals
 from mlxbatch.types import Job, Readings
@@ -61,6 +61,10 @@ class EngineHost(ABC):
 
         Closing the generator early closes the host, and so does an error: what still runs belongs to nobody.
         """
+
+    @abstractmethod
+    def interrupt(self, error: MlxBatchError) -> None:
+        """Have the run that is going on raise this, whatever the engine is in the middle of. From any thread."""
 
     @abstractmethod
     def close(self) -> None:
@@ -115,6 +119,9 @@ class ThreadHost(EngineHost):
         except BaseException:
             self.close()
             raise
+
+    def interrupt(self, error: MlxBatchError) -> None:
+        self._replies.put(Raised(error, str(error), ""))
 
     def close(self) -> None:
         self._closed = True
@@ -189,6 +196,9 @@ class ChildHost(EngineHost):
     def needs(self, seconds: Sequence[float]) -> list[int]:
         self._send(worker.AskNeeds(list(seconds)))
         return _expect(self._answer(), Needs).sizes
+
+    def interrupt(self, error: MlxBatchError) -> None:
+        self._events.put((self._feed_number, _FeedEnded(error)))
 
     def close(self) -> None:
         if self._generation == 0:

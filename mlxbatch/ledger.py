@@ -12,14 +12,14 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from mlxbatch.errors import SetupError, show
+from mlxbatch.errors import MlxBatchError, SetupError, show
 from mlxbatch.ledger_file import FILE, file_errors, open_file
 from mlxbatch.state import state_folder
 from mlxbatch.stored import inference_key as inference_key
@@ -105,6 +105,7 @@ class Ledger:
         self._database = database
         self._prefix = os.path.join(os.fsencode(output_root), b"")  # noqa: PTH118 - bytes
         self._run_id: str | None = None
+        self._closed = False
         self._touched: list[tuple[Key, Fingerprint]] = []
         self._rows = self._read_rows()
 
@@ -130,14 +131,22 @@ class Ledger:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        # After an error that is the one to be told, whatever else the same disk does to the ledger.
+        with suppress(MlxBatchError) if error is not None else nullcontext():
+            self.close()
 
     def close(self) -> None:
         """Write what is pending and close the file. More than once is fine."""
+        if self._closed:
+            return
+        self._closed = True
         try:
             if self._touched:
                 with self._transaction():
                     self._flush_touched()
+            with file_errors(self.path):
+                # SQLite would do it while it closes, and say nothing where the disk is full.
+                self._database.execute("PRAGMA wal_checkpoint(PASSIVE)")
         finally:
             self._database.close()
 

@@ -21,7 +21,7 @@ EVERY = 5.0
 
 
 class TimeIsUp(MlxBatchError):
-    """The grace after the time limit is over, and what still runs is given up. The runner ends by it; not a failure."""
+    """The time limit and its grace are over, and what still runs is given up: the runner ends by it. No failure."""
 
 
 def load_average() -> float:
@@ -55,23 +55,20 @@ class Pace:
         """Whether the time is up, so that nothing more is begun."""
         return self.stop_at is not None and self._clock() >= self.stop_at
 
-    def pause(self, running: int) -> float | None:
-        """Seconds until it is worth asking again whether a recording may begin; 0.0 where it may now.
+    def grace(self) -> float | None:
+        """Seconds until what was begun has had its grace after the time limit; None without a limit."""
+        return None if self.stop_at is None else max(0.0, self.stop_at + GRACE - self._clock())
 
-        None where nothing runs and nothing will any more; TimeIsUp where what runs has had its grace.
+    def pause(self, running: int) -> float | None:
+        """Seconds until it is worth asking again whether a recording may begin; 0.0: one may, None: none will any more.
+
+        `running` recordings are being worked on.
         """
         now = self._clock()
         left = math.inf if self.stop_at is None else self.stop_at - now
         if left <= 0:
-            return self._grace(running, left + GRACE)
-        return min(EVERY, left) if running and self._is_busy(now) else 0.0
-
-    def _grace(self, running: int, left: float) -> float | None:
-        if not running:
             return None
-        if left <= 0:
-            raise TimeIsUp("the time limit and its grace are over")
-        return left
+        return min(EVERY, left) if running and self._is_busy(now) else 0.0
 
     def _is_busy(self, now: float) -> bool:
         if self.max_load is None:

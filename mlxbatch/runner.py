@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -203,7 +203,7 @@ class _Run:
     def _run(self, planned: Sequence[Planned], rows: int) -> Iterator[Result]:
         jobs = _Jobs(planned, self.settings, self.pace, self._active, self._undecodable)
         # Closed in reverse: who waits for a job is let go before the host waits for whoever that is.
-        with closing(self.host.run(jobs, rows)) as events, closing(jobs):
+        with self._time_limit(), closing(self.host.run(jobs, rows)) as events, closing(jobs):
             for event in _in_time(events):
                 self.watcher.readings(event.readings)
                 self._tell()
@@ -216,6 +216,22 @@ class _Run:
             yield from self._undecoded()
             for prepared in self._active.values() if not self.pace.over() else ():
                 yield self._failed(Failed(prepared.planned.probed.item, "infer", "the engine ended without a result"))
+
+    @contextmanager
+    def _time_limit(self) -> Iterator[None]:
+        """Inside the block TimeIsUp comes out of the host when the grace is over."""
+        grace = self.pace.grace()
+        if grace is None:
+            yield
+            return
+        timer = threading.Timer(grace, self.host.interrupt, [TimeIsUp("the time limit and its grace are over")])
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            timer.join()
 
     def _tell(self) -> None:
         while self.pace.told:
@@ -320,8 +336,7 @@ def _prepare(planned: Planned) -> _Prepared:
 class _Jobs:
     """Jobs in plan order (engines.base.Jobs), decoded ahead; what cannot be decoded is put aside and passed over.
 
-    Each waits for its turn (mlxbatch.pacing). After the time limit none comes, and the end is said when those before
-    are done: until then whoever asks waits, and TimeIsUp ends the run when the grace is over.
+    Each waits for its turn (mlxbatch.pacing); after the time limit none comes.
     """
 
     def __init__(
@@ -375,10 +390,7 @@ class _Jobs:
 
     def _await_turn(self) -> None:
         with self._changed:
-            while not self._closed:
-                pause = self._pace.pause(len(self._active))
-                if pause is None:
-                    break
+            while not self._closed and (pause := self._pace.pause(len(self._active))) is not None:
                 if pause == 0.0 and (self._pace.stop_at is None or self._prefetch.ready()):
                     return
                 self._changed.wait(pause or DECODING)

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from mlxbatch.pacing import EVERY, GRACE, Pace, TimeIsUp, load_average
+from mlxbatch.pacing import EVERY, GRACE, Pace, load_average
 
 
 class World:
@@ -31,25 +31,24 @@ def test_without_limits_everything_begins_and_nobody_looks_at_the_load() -> None
     assert world.looks == 0
 
 
-def test_nothing_begins_once_the_time_is_up() -> None:
+@pytest.mark.parametrize("running", [0, 3])
+def test_nothing_begins_once_the_time_is_up(running: int) -> None:
     world = World()
-    pace = world.pace(stop_at=1010.0)
-    assert (pace.over(), pace.pause(3)) == (False, 0.0)
+    pace = world.pace(stop_at=1010.0, max_load=0.5)
+    assert (pace.over(), pace.pause(running)) == (False, 0.0)
     world.now = 1010.0
-    assert pace.over()
-    assert pace.pause(3) == GRACE
-    assert pace.pause(0) is None, "nothing runs: the run may end"
+    assert (pace.over(), pace.pause(running)) == (True, None)
 
 
-def test_what_runs_has_its_grace_and_no_more() -> None:
+def test_what_was_begun_has_a_grace() -> None:
     world = World()
     pace = world.pace(stop_at=1010.0)
-    world.now = 1010.0 + GRACE - 1
-    assert pace.pause(1) == 1.0
-    world.now += 1
-    assert pace.pause(0) is None
-    with pytest.raises(TimeIsUp):
-        pace.pause(1)
+    assert pace.grace() == 10.0 + GRACE
+    world.now = 1009.0 + GRACE
+    assert pace.grace() == 1.0
+    world.now += 5
+    assert pace.grace() == 0.0
+    assert world.pace().grace() is None
 
 
 def test_a_busy_machine_holds_all_but_the_only_one_back() -> None:
@@ -93,7 +92,7 @@ def test_a_busy_machine_is_asked_again_when_the_time_is_up() -> None:
     pace = world.pace(stop_at=1002.0, max_load=1.0)
     assert pace.pause(1) == 2.0
     world.now = 1002.0
-    assert pace.pause(0) is None
+    assert pace.pause(1) is None
 
 
 def test_the_load_is_the_system_s() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import redirect_stderr
 from typing import Annotated
 
 import typer
@@ -13,6 +13,7 @@ import typer.main
 
 from mlxbatch import __version__
 from mlxbatch.cli import models, options, profiles, transcribe
+from mlxbatch.cli.streams import standard_error
 from mlxbatch.errors import Interrupted, MlxBatchError, SetupError, show
 from mlxbatch.signals import stop_signals
 
@@ -28,7 +29,7 @@ mlxbatch models list
 `mlxbatch COMMAND --help` says more, with every option.
 
 Exit codes: 0 done, 1 some files failed, 2 usage, 3 environment, 4 output in use, 5 ledger damaged, 70 our bug, \
-130 and 143 stopped.
+129, 130 and 143 stopped.
 """
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -66,6 +67,11 @@ app.add_typer(profiles.app, name="profiles")
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code; what went wrong is one line on standard error."""
+    with redirect_stderr(standard_error()):
+        return _run(arguments)
+
+
+def _run(arguments: Sequence[str]) -> int:
     shown = options.Shown()
     try:
         with stop_signals():
@@ -85,8 +91,7 @@ def _report(error: BaseException, debug: bool) -> int:
 
         traceback.print_exception(error)
     line, code = _verdict(error)
-    with suppress(OSError, ValueError):
-        print(f"mlxbatch: {line}", file=sys.stderr, flush=True)
+    print(f"mlxbatch: {line}", file=sys.stderr, flush=True)
     return code
 
 

@@ -18,7 +18,7 @@ from mlxbatch.cli.summary import show_summary
 from mlxbatch.cli.words import files
 from mlxbatch.discover import item_id
 from mlxbatch.durations import as_text
-from mlxbatch.errors import Interrupted, ItemError, MlxBatchError, Terminated, show
+from mlxbatch.errors import Interrupted, ItemError, MlxBatchError, show
 from mlxbatch.host import make_host
 from mlxbatch.ledger import Ledger
 from mlxbatch.lock import output_lock
@@ -114,8 +114,7 @@ class Session(Watcher):
         """An interruption says how far the run came; other errors speak for themselves."""
         if not isinstance(error, Interrupted):
             return error
-        what = "terminated" if isinstance(error, Terminated) else "interrupted"
-        return type(error)(f"{what}: {self.stats.done} done, run the same command again to go on")
+        return type(error)(f"{error.word}: {self.stats.done} done, run the same command again to go on")
 
     def _end(self, outcome: str) -> None:
         self.stats.stop()
