@@ -69,11 +69,19 @@ class ConditionMet(MlxBatchError):
 class Interrupted(MlxBatchError):
     exit_code = 130
     meaning = "interrupted (Ctrl-C): finished items are kept, nothing half-written"
+    word: ClassVar[str] = "interrupted"
+
+
+class HungUp(Interrupted):
+    exit_code = 129
+    meaning = "the terminal was closed (SIGHUP): finished items are kept, nothing half-written"
+    word = "hung up"
 
 
 class Terminated(Interrupted):
     exit_code = 143
     meaning = "terminated (SIGTERM): finished items are kept, nothing half-written"
+    word = "terminated"
 
 
 def show(path: Path | str) -> str:

@@ -158,9 +158,9 @@ def _has_wal_format(path: Path) -> bool:
 def _set_journal(database: sqlite3.Connection, network: bool) -> None:
     # WAL's shared memory does not work across hosts; and at NORMAL a power loss can damage a file with a rollback
     # journal, but not one with a WAL.
-    journal, synchronous = ("DELETE", "FULL") if network else ("WAL", "NORMAL")
-    database.execute(f"PRAGMA journal_mode = {journal}")
-    database.execute(f"PRAGMA synchronous = {synchronous}")
+    # Where there can be no WAL (a full disk, a file system without shared memory) SQLite keeps the other, and no error.
+    (journal,) = database.execute(f"PRAGMA journal_mode = {'DELETE' if network else 'WAL'}").fetchone()
+    database.execute(f"PRAGMA synchronous = {'NORMAL' if journal == 'wal' else 'FULL'}")
 
 
 def _version(path: Path, database: sqlite3.Connection) -> int:
@@ -255,7 +255,7 @@ def _translated(path: Path, error: sqlite3.Error) -> MlxBatchError | None:
     if code == sqlite3.SQLITE_READONLY:
         return SetupError(f"cannot write {show(path)}: {error}")
     if code == sqlite3.SQLITE_IOERR:
-        return SetupError(f"cannot read or write {show(path)}: {error}")
+        return SetupError(f"cannot read or write {show(path)}: {error}; is the disk full, or failing?")
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return LockedError(f"{show(path)} is in use by another program: close it and run again")
     return damage(path, str(error)) if code in _DAMAGE else None

@@ -9,64 +9,101 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
-import socket
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from filelock import FileLock, Timeout
 
+from mlxbatch import holder
+from mlxbatch.disk import cause
 from mlxbatch.errors import LockedError, SetupError, show
-from mlxbatch.state import FOLDER, state_folder
+from mlxbatch.holder import Holder, State
+from mlxbatch.state import FOLDER, on_network, state_folder
+
+# Seconds between two tries to get a lock that is waited for.
+POLL = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class Holder:
-    """Who holds a lock. `born` is the process's start in seconds since 1970: a process id alone is used again."""
+class _Held(LockedError):
+    """`who` has the lock, and may let go of it."""
 
-    pid: int
-    host: str
-    started: str
-    command: str
-    born: float
+    who = "another run"
 
-    def __str__(self) -> str:
-        return f"process {self.pid} on {self.host} since {self.started} ({self.command})"
+    @classmethod
+    def by(cls, who: str, message: str) -> _Held:
+        held = cls(message)
+        held.who = who
+        return held
 
 
 @contextmanager
-def output_lock(output_root: Path, break_lock: bool = False) -> Iterator[None]:
+def output_lock(
+    output_root: Path, break_lock: bool = False, wait: float = 0.0, say: Callable[[str], None] = lambda text: None
+) -> Iterator[None]:
     """Hold the lock on an output root, making the root where it is not there.
 
     A dead process's lock is taken over if it was of this host; one of another host only with `break_lock`. A process
-    that lives on this host keeps its lock whatever is asked. LockedError says who holds it and what to do; SetupError
-    that the root cannot be made or written to.
+    that lives on this host keeps its lock whatever is asked. A lock that is held is waited for up to `wait` seconds,
+    and `say` is told once for whom. LockedError says who holds it and what to do; SetupError that the root cannot be
+    made or written to.
     """
     folder = state_folder(output_root)
     holder_file = folder / "lock.json"
-    with _system_lock(folder / "lock", output_root, holder_file):
-        _refuse_others(output_root, holder_file, break_lock)
-        _write(holder_file, _me())
+    with _acquired(output_root, folder, break_lock, wait, say):
+        _write(holder_file, holder.this_process())
         try:
             yield
         finally:
-            holder_file.unlink(missing_ok=True)
+            with suppress(OSError):  # what is left speaks for a process that is dead by then
+                holder_file.unlink()
 
 
-def holder_of(output_root: Path) -> Holder | None:
-    """Who holds the lock, going by the holder file alone; None where nobody does. Touches nothing.
+def _acquired(output_root: Path, folder: Path, break_lock: bool, wait: float, say: Callable[[str], None]) -> ExitStack:
+    """The lock, as soon as it is there; raises what the last try raised."""
+    end, told = time.monotonic() + wait, False
+    while True:
+        try:
+            with ExitStack() as stack:
+                stack.enter_context(_system_lock(folder / "lock", output_root, folder / "lock.json"))
+                _refuse_others(output_root, folder / "lock.json", break_lock)
+                return stack.pop_all()
+        except _Held as held:
+            left = end - time.monotonic()
+            if left <= 0:
+                raise
+            if not told:
+                say(held.who)
+                told = True
+            time.sleep(min(POLL, left))
 
-    A process that has died on this host holds nothing; whether one of another host lives cannot be told from here.
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a holder file says of who has the lock: nobody ("free"), or one whose process is "alive" or "dead" here.
+
+    One "elsewhere" is of another host; of one "unreadable" nothing can be told. A run is refused for both.
     """
-    holder = _read(output_root / FOLDER / "lock.json")
-    if not isinstance(holder, Holder):
-        return None
-    return holder if holder.host != socket.gethostname() or _alive(holder) else None
+
+    state: Literal["free", "alive", "dead", "elsewhere", "unreadable"]
+    holder: Holder | None = None
+
+
+def standing(output_root: Path) -> Standing:
+    """How it stands with an output root's lock. Only looks: to try the lock would refuse a run that begins just then.
+
+    SetupError where the holder file cannot be read.
+    """
+    path = output_root / FOLDER / "lock.json"
+    found = _read(path)
+    if found is None:
+        return Standing("free")
+    if not isinstance(found, Holder):
+        return Standing("unreadable")
+    return Standing(holder.state(found, holder.this_system(), shared=on_network(path.parent)).value, found)
 
 
 @contextmanager
@@ -76,11 +113,11 @@ def _system_lock(path: Path, output_root: Path, holder_file: Path) -> Iterator[N
     try:
         lock.acquire()
     except Timeout as error:
-        holder = _read(holder_file)
-        who = str(holder) if isinstance(holder, Holder) else "another process"
-        raise LockedError(f"{show(output_root)} is in use by {who}: wait for it to end, or stop it") from error
+        found = _read(holder_file)
+        who = str(found) if isinstance(found, Holder) else "another process"
+        raise _Held.by(who, f"{show(output_root)} is in use by {who}: wait for it to end, or stop it") from error
     except OSError as error:
-        raise SetupError(f"cannot lock {show(path)}: {error.strerror or error}") from error
+        raise SetupError(f"cannot lock {show(path)}: {cause(error)}") from error
     try:
         yield
     finally:
@@ -89,42 +126,20 @@ def _system_lock(path: Path, output_root: Path, holder_file: Path) -> Iterator[N
 
 def _refuse_others(output_root: Path, holder_file: Path, break_lock: bool) -> None:
     """The OS lock is ours; see whether the holder file still speaks for someone else."""
-    holder = _read(holder_file)
-    if holder is None:
+    found = _read(holder_file)
+    if found is None:
         return
-    if not isinstance(holder, Holder):
+    if not isinstance(found, Holder):
         if not break_lock:
             raise LockedError(f"cannot tell who holds {show(holder_file)}: if nobody does, use --break-lock")
-    elif holder.host != socket.gethostname():
-        if not break_lock:
-            raise LockedError(
-                f"{show(output_root)} is held by {holder}, another host: if that run has ended, use --break-lock"
-            )
-    elif _alive(holder):
-        # Only where the lock file was removed, or the mount has no locks, can its process live and the lock be free.
-        raise LockedError(f"{show(output_root)} is in use by {holder}: wait for it to end, or stop it")
-
-
-def _alive(holder: Holder) -> bool:
-    """Whether the very process lives, not a later one with its number; this process's own leavings are dead."""
-    import psutil  # type: ignore[import-untyped,unused-ignore]
-
-    if holder.pid == os.getpid():
-        return False
-    try:
-        process = psutil.Process(holder.pid)
-        # A zombie has ended; in a container without an init nobody may ever collect it.
-        return bool(process.status() != psutil.STATUS_ZOMBIE and abs(process.create_time() - holder.born) < 2.0)
-    except psutil.Error:
-        return False
-
-
-def _me() -> Holder:
-    import psutil
-
-    now = datetime.now(UTC).astimezone().isoformat(timespec="seconds")
-    command = show(shlex.join(sys.argv))
-    return Holder(os.getpid(), socket.gethostname(), now, command[:200], psutil.Process().create_time())
+        return
+    match holder.state(found, holder.this_system(), shared=on_network(holder_file.parent)):
+        case State.ELSEWHERE if not break_lock:
+            held = f"{show(output_root)} is held by {found}, another host"
+            raise _Held.by(str(found), f"{held}: if that run has ended, use --break-lock")
+        case State.ALIVE:
+            # Only where the lock file was removed, or the mount has no locks, can it live and its lock be free.
+            raise _Held.by(str(found), f"{show(output_root)} is in use by {found}: wait for it to end, or stop it")
 
 
 def _read(path: Path) -> Holder | str | None:
@@ -136,52 +151,21 @@ def _read(path: Path) -> Holder | str | None:
     except OSError as error:
         raise SetupError(f"cannot read {show(path)}: {error.strerror or error}") from error
     try:
-        found = json.loads(text)
-        return Holder(
-            int(found["pid"]),
-            str(found["host"]),
-            str(found["started"]),
-            show(str(found["command"])),
-            float(found["born"]),
-        )
+        return holder.from_json(json.loads(text))
     except (ValueError, KeyError, TypeError):
         return text
 
 
-def _write(path: Path, holder: Holder) -> None:
+def _write(path: Path, me: Holder) -> None:
     """Whole or not at all, power failures included: a half-written holder could not be told from another host's."""
     draft = path.with_name(f"{path.name}.tmp")
     try:
         with draft.open("w", encoding="utf-8") as file:
-            json.dump(asdict(holder), file)
+            json.dump(holder.to_json(me), file)
             file.flush()
             os.fsync(file.fileno())
         draft.replace(path)
     except OSError as error:
-        raise SetupError(f"cannot write {show(path)}: {error.strerror or error}") from error
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """What a holder file says of `who` has the lock: nobody ("free"), or one whose process is "alive" or "dead" here.
-
-    One "elsewhere" is of another host; of one "unreadable" nothing can be told. A run is refused for both.
-    """
-
-    state: Literal["free", "alive", "dead", "elsewhere", "unreadable"]
-    who: str = ""
-
-
-def standing(output_root: Path) -> Standing:
-    """How it stands with an output root's lock. Only looks: to try the lock would refuse a run that begins just then.
-
-    SetupError where the holder file cannot be read.
-    """
-    found = _read(output_root / FOLDER / "lock.json")
-    if found is None:
-        return Standing("free")
-    if not isinstance(found, Holder):
-        return Standing("unreadable")
-    if found.host != socket.gethostname():
-        return Standing("elsewhere", str(found))
-    return Standing("alive" if _alive(found) else "dead", str(found))
+        with suppress(OSError):
+            draft.unlink()
+        raise SetupError(f"cannot write {show(path)}: {cause(error)}") from error

@@ -15,6 +15,7 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib import metadata
 from io import FileIO
@@ -23,6 +24,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from mlxbatch import __version__
+from mlxbatch.disk import cause
 from mlxbatch.errors import SetupError, show
 from mlxbatch.plan import padding_ratio
 from mlxbatch.state import state_folder
@@ -167,14 +169,18 @@ class _Lines:
 
     def info(self, text: str) -> None:
         line = memoryview(text.encode("ascii") + b"\n")
+        begin = self._file.tell()
         try:
             while line:
                 line = line[self._file.write(line) :]
         except OSError as error:
+            with suppress(OSError):  # a line that is cut off would take the next one with it
+                self._file.truncate(begin)
+                self._file.seek(begin)
             raise self._unwritable(error) from error
 
     def close(self) -> None:
         self._file.close()
 
     def _unwritable(self, error: OSError) -> SetupError:
-        return SetupError(f"cannot write {show(self._path)}: {error.strerror or error}; free some space and run again")
+        return SetupError(f"cannot write {show(self._path)}: {cause(error)}")

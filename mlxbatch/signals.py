@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as errors of ours, raised in the main thread, and the moments in which they have to wait."""
+"""Ctrl-C, SIGTERM and SIGHUP as errors of ours, raised in the main thread, and the moments in which they wait."""
 
 from __future__ import annotations
 
@@ -9,14 +9,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from mlxbatch.errors import Interrupted, Terminated
+from mlxbatch.errors import HungUp, Interrupted, Terminated
 
-_STOPS = (signal.SIGINT, signal.SIGTERM)
+_STOPS: dict[int, type[Interrupted]] = {
+    signal.SIGINT: Interrupted,
+    signal.SIGTERM: Terminated,
+    signal.SIGHUP: HungUp,
+}
 
 
 @contextmanager
 def stop_signals() -> Iterator[None]:
-    """The first signal raises Interrupted or Terminated, so that all is closed in order; a second ends at once.
+    """The first signal raises Interrupted or its kin, so that all is closed in order; a second ends at once.
 
     A signal that the caller of this process has it ignore (nohup, a shell's background job) stays ignored. Off the
     main thread, where Python cannot set handlers, nothing changes.
@@ -62,7 +66,7 @@ def _first(number: int, frame: FrameType | None) -> None:
     for each in _STOPS:
         if signal.getsignal(each) is _first:
             signal.signal(each, _second)
-    raise Terminated("terminated") if number == signal.SIGTERM else Interrupted("interrupted")
+    raise _STOPS[number](_STOPS[number].word)
 
 
 def _second(number: int, frame: FrameType | None) -> None:

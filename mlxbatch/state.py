@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from mlxbatch.disk import cause
 from mlxbatch.errors import SetupError, show
 
 FOLDER = ".mlxbatch"
@@ -22,7 +23,7 @@ def state_folder(output_root: Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise SetupError(f"cannot write to {show(output_root)}: {error.strerror or error}") from error
+        raise SetupError(f"cannot write to {show(output_root)}: {cause(error)}") from error
     if not os.access(folder, os.W_OK | os.X_OK):
         raise SetupError(f"cannot write to {show(folder)}: not writable")
     return folder

@@ -218,8 +218,9 @@ class ArrivingJobs:
 
 def child(spec: EngineSpec, commands: Connection, replies: Connection, slab: str) -> None:
     """What a child process runs: a thread takes what the parent sends, this one keeps the engine."""
-    # Ctrl-C reaches the whole process group; the parent decides what becomes of the child.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Ctrl-C and a closed terminal reach the whole process group; the parent decides what becomes of the child.
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     arrived: queue.Queue[Command] = queue.Queue()
     sending = threading.Lock()
 

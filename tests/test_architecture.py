@@ -22,6 +22,9 @@ LAYERS = {
     "mlxbatch.pipeline": 3,
     "mlxbatch.runner": 3,
     "mlxbatch.overseer": 3,
+    "mlxbatch.feed": 3,
+    "mlxbatch.run_settings": 3,
+    "mlxbatch.watcher": 3,
     "mlxbatch.report": 4,
     "mlxbatch.doctor": 4,
     "mlxbatch.cli": 5,
@@ -49,6 +52,8 @@ PURE = (
     "leaks",
     "flight",
     "watchdog",
+    "durations",
+    "pacing",
 )
 PURE += ("words", *(f"report.{name}" for name in ("figures", "causes", "compare", "conditions", "names", "verdict")))
 PURE += tuple(f"report.{name}" for name in ("content", "sections", "series", "data"))

@@ -88,9 +88,13 @@ def test_an_exception_is_an_end_in_order(place: Place) -> None:
 
 
 def test_whoever_only_looks_counts_nothing(place: Place) -> None:
-    with Ledger.open(place.root) as ledger, ledger.at_risk([place.item]):
-        with Ledger.open(place.root, read_only=True) as looking, History.open(place.root):
-            assert looking.suspects() == {}
+    with (
+        Ledger.open(place.root) as ledger,
+        ledger.at_risk([place.item]),
+        Ledger.open(place.root, read_only=True) as looking,
+        History.open(place.root),
+    ):
+        assert looking.suspects() == {}
     die(place)
     with Ledger.open(place.root, read_only=True) as looking:
         assert looking.suspects() == {}

@@ -9,6 +9,8 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +18,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from mlxbatch import holder
 from mlxbatch.errors import LockedError, SetupError
+from mlxbatch.holder import System
 from mlxbatch.lock import output_lock
 
 HOLD = """
@@ -175,3 +179,83 @@ def test_a_killed_process_that_nobody_collected_is_dead(tmp_path: Path) -> None:
         assert psutil.Process(process.pid).status() == psutil.STATUS_ZOMBIE
         with output_lock(tmp_path):
             pass
+
+
+# ---- which host is this one
+
+
+def test_a_holder_tells_its_system(tmp_path: Path) -> None:
+    here = holder.this_system()
+    with output_lock(tmp_path):
+        found = json.loads(holder_file(tmp_path).read_text())
+        assert (found["machine"], found["boot"], found["space"]) == (here.machine, here.boot, here.space)
+
+
+def test_a_lock_from_before_a_restart_is_taken_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its process's number may be another's by now."""
+    monkeypatch.setattr(holder, "this_system", lambda: System("box", "m1", "b2"))
+    parent = psutil.Process(os.getppid())
+    leave_holder(tmp_path, pid=parent.pid, born=parent.create_time(), host="box", machine="m1", boot="b1")
+    with output_lock(tmp_path):
+        pass
+
+
+def test_another_machine_of_this_name_keeps_its_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(holder, "this_system", lambda: System("box", "m1", "b1"))
+    leave_holder(tmp_path, host="box", machine="m2", boot="b2")
+    assert refused(tmp_path).endswith("another host: if that run has ended, use --break-lock")
+    with output_lock(tmp_path, break_lock=True):
+        pass
+
+
+# ---- waiting
+
+
+def test_a_lock_that_is_let_go_is_taken(tmp_path: Path) -> None:
+    told: list[str] = []
+    with held_elsewhere(tmp_path) as process:
+        assert process.stdin is not None
+        timer = threading.Timer(0.7, process.stdin.close)
+        timer.start()
+        with output_lock(tmp_path, wait=30, say=told.append):
+            assert json.loads(holder_file(tmp_path).read_text())["pid"] == os.getpid()
+        timer.join()
+    assert len(told) == 1
+    assert told[0].startswith(f"process {process.pid} on {socket.gethostname()} since ")
+
+
+def test_waiting_ends_when_its_time_is_over(tmp_path: Path) -> None:
+    with held_elsewhere(tmp_path) as process:
+        began, worked = time.monotonic(), time.process_time()
+        with pytest.raises(LockedError, match=f"in use by process {process.pid}"), output_lock(tmp_path, wait=1.2):
+            pass
+        assert 1.2 <= time.monotonic() - began < 5
+        assert time.process_time() - worked < 0.4, "it does not wait, it works"
+        process.communicate("")
+
+
+def test_another_host_s_lock_is_waited_for(tmp_path: Path) -> None:
+    leave_holder(tmp_path, host="studio-2")
+    told: list[str] = []
+    timer = threading.Timer(0.3, holder_file(tmp_path).unlink)
+    timer.start()
+    with output_lock(tmp_path, wait=30, say=told.append):
+        pass
+    timer.join()
+    assert [line.split(" since ")[0] for line in told] == ["process 4000000 on studio-2"]
+
+
+def test_a_holder_that_cannot_be_understood_is_not_waited_for(tmp_path: Path) -> None:
+    leave_holder(tmp_path)
+    holder_file(tmp_path).write_text("{")
+    began = time.monotonic()
+    with pytest.raises(LockedError, match="cannot tell who holds"), output_lock(tmp_path, wait=30):
+        pass
+    assert time.monotonic() - began < 5
+
+
+def test_a_free_lock_is_not_waited_for(tmp_path: Path) -> None:
+    told: list[str] = []
+    with output_lock(tmp_path, wait=30, say=told.append):
+        pass
+    assert told == []

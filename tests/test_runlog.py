@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -143,21 +144,26 @@ def test_a_place_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
         RunLog(tmp_path, "one")
 
 
-class _FullDisk:
-    def __init__(self, path: Path, mode: str) -> None:
-        self._room = 20
+class _SmallDisk(FileIO):
+    """A file on a disk with room for so many more bytes."""
 
-    def write(self, line: memoryview) -> int:
-        if not self._room:
+    room = 100
+
+    def write(self, line: Any) -> int:
+        if not self.room:
             raise OSError(errno.ENOSPC, "No space left on device")
-        taken, self._room = min(self._room, len(line)), 0
+        taken = super().write(line[: self.room])
+        self.room -= taken
         return taken
-
-    def close(self) -> None:
-        pass
 
 
 def test_a_disk_that_fills_in_the_middle_of_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runlog, "FileIO", _FullDisk)
-    with RunLog(tmp_path, "one") as log, pytest.raises(SetupError, match="No space left on device"):
-        log.start({"model": "whisper-base"})
+    """The half line is taken back: it would spoil the next one, which there may be room for."""
+    monkeypatch.setattr(runlog, "FileIO", _SmallDisk)
+    with RunLog(tmp_path, "one", clock=lambda: 0.0) as log:
+        log.event("child", {"what": "died"})
+        with pytest.raises(SetupError, match=r"one\.jsonl: the disk is full; free some space"):
+            log.event("leak", {"what": "active", "growth": 1 << 40, "bound": 1 << 30, "groups": 12})
+        monkeypatch.setattr(log._file, "room", 1000)
+        log.end({"outcome": "SetupError"})
+    assert [event["event"] for event in events(log.path)] == ["child", "end"]

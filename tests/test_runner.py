@@ -9,7 +9,7 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,15 @@ import numpy as np
 import pytest
 import soundfile
 
-from mlxbatch import runner
+from mlxbatch import pacing, runner
+from mlxbatch.disk import Room, Space
 from mlxbatch.engines.base import EngineSpec, Jobs
-from mlxbatch.errors import ItemError, SetupError
+from mlxbatch.errors import ItemError, MlxBatchError, SetupError
 from mlxbatch.governor import Policy
 from mlxbatch.host import EngineHost, Kind, make_host
 from mlxbatch.ledger import Fresh, Infer, Ledger
 from mlxbatch.overseer import Oversight
+from mlxbatch.pacing import Pace
 from mlxbatch.runner import ModelKey, RunSettings, Watcher, transcribe
 from mlxbatch.types import (
     Allowance,
@@ -57,6 +59,9 @@ class Diary(Watcher):
         self.planned_items: list[Planned] = []
         self.windows: list[int] = []
         self.events: list[tuple[str, dict[str, Any]]] = []
+        self.left_items: int | None = None
+        self.rows: list[int] = []
+        self.when_planned: Callable[[], None] = lambda: None
 
     def starting(self, items: int) -> None:
         self.told.append(f"starting {items}")
@@ -66,6 +71,13 @@ class Diary(Watcher):
 
     def planned(self, planned: Sequence[Planned]) -> None:
         self.planned_items = list(planned)
+        self.when_planned()
+
+    def left(self, items: int) -> None:
+        self.left_items = items
+
+    def readings(self, readings: Readings) -> None:
+        self.rows += [span.rows for span in readings.spans]
 
     def window(self, planned: Planned, output: Output) -> None:
         self.windows.append(output.window)
@@ -444,6 +456,9 @@ class Scripted(EngineHost):
         for number, line in enumerate(self.script):
             yield Event(JobFailed(*line) if len(line) == 2 else _window(number, *line), Readings())
 
+    def interrupt(self, error: MlxBatchError) -> None:
+        raise NotImplementedError
+
     def close(self) -> None:
         self.closed = True
 
@@ -638,3 +653,200 @@ def test_a_rendering_that_fails_keeps_the_transcript(place: Place) -> None:
     assert kinds(place.run(formats=("srt",))) == {"a": "Done"}
     assert place.diary.told == []
     assert "1.00 seconds of sound" in place.texts()["a.srt"]
+
+
+# ---- room on the disk
+
+
+def test_without_room_for_all_of_it_nothing_is_begun(place: Place) -> None:
+    place.write_many(3)
+    with Ledger.open(place.out) as ledger, pytest.raises(SetupError, match=r"disk of .*/out: .* needed"):
+        list(place.start(ledger, min_free=10**18))
+    assert "loaded" not in place.diary.told
+    assert place.texts() == {}
+
+
+@both
+def test_a_disk_that_gets_full_ends_the_run_and_what_is_finished_stays(
+    place: Place, kind: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results: list[Result] = []
+    room = lambda path: Room(10**9 if len(results) < 2 else 10**5, None)  # noqa: E731
+    now = iter(range(0, 10**6, 10))
+    space = lambda root, min_free: Space(root, min_free, clock=lambda: next(now), free=room)  # noqa: E731
+    monkeypatch.setattr(runner, "Space", space)
+    place.kind = kind
+    place.write_many(6)
+    with Ledger.open(place.out) as ledger, pytest.raises(SetupError, match=r"0\.1 MB free, 100\.0 MB needed"):
+        results.extend(place.start(ledger, batch_size=1, min_free=10**8))
+    assert [result.item.id for result in results] == ["f00", "f01"]
+    assert place.rows() == {"f00": "done", "f01": "done"}
+    monkeypatch.undo()
+    assert sorted(kinds(place.run()).values()) == ["Done"] * 4 + ["Skipped"] * 2
+
+
+def test_stored_results_are_not_rendered_onto_a_full_disk(place: Place) -> None:
+    place.write_many(2)
+    place.run()
+    with Ledger.open(place.out) as ledger, pytest.raises(SetupError, match="disk of"):
+        list(place.start(ledger, formats=("srt",), min_free=10**18))
+    assert sorted(place.texts()) == ["f00.txt", "f01.txt"]
+
+
+def test_nothing_to_do_needs_no_room(place: Place) -> None:
+    place.write_many(2)
+    place.run()
+    assert set(kinds(place.run(min_free=10**18)).values()) == {"Skipped"}
+
+
+# ---- the time limit, and a busy machine
+
+
+@pytest.fixture
+def pace(monkeypatch: pytest.MonkeyPatch) -> list[Pace]:
+    """The paces of the runs to come: a test may set their `stop_at` while they run."""
+    made: list[Pace] = []
+
+    def make(stop_at: float | None, max_load: float | None) -> Pace:
+        made.append(Pace(stop_at, max_load, load=lambda: 99.0))
+        return made[-1]
+
+    monkeypatch.setattr(runner, "Pace", make)
+    return made
+
+
+def _until_threads_end() -> None:
+    end = time.monotonic() + 5
+    while threading.active_count() > 1 and time.monotonic() < end:
+        time.sleep(0.01)
+
+
+def stop_in(pace: list[Pace], seconds: float) -> None:
+    pace[-1].stop_at = time.monotonic() + seconds
+
+
+@pytest.mark.parametrize(("kind", "workers"), [("thread", 0), ("thread", 2), ("child", 2)])
+def test_past_the_time_limit_nothing_is_begun_and_the_next_run_goes_on(
+    place: Place, kind: Kind, workers: int, pace: list[Pace]
+) -> None:
+    place.kind = kind
+    place.write_many(12)
+    place.fake["seconds_per_batch"] = 0.1
+    done: list[Result] = []
+    with Ledger.open(place.out) as ledger:
+        for result in place.start(ledger, batch_size=1, prefetch_items=2, workers=workers):
+            done.append(result)
+            if len(done) == 2:
+                stop_in(pace, 0.0)
+    assert all(isinstance(result, Done) for result in done)
+    assert 2 <= len(done) <= 5, "what was begun is finished, and no more"
+    assert place.diary.left_items == 12 - len(done)
+    assert place.rows() == {result.item.id: "done" for result in done}
+    place.fake.clear()
+    again = place.run()
+    assert sorted(kinds(again).values()) == ["Done"] * (12 - len(done)) + ["Skipped"] * len(done)
+    assert place.diary.left_items is None
+
+
+@both
+def test_what_takes_longer_than_the_grace_is_given_up(
+    place: Place, kind: Kind, pace: list[Pace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A child is ended, a thread left alone with what it is in the middle of."""
+    monkeypatch.setattr(pacing, "GRACE", 0.5)
+    place.kind = kind
+    place.write_many(3)
+    place.fake["seconds_per_batch"] = 60.0 if kind == "child" else 1.5
+    place.diary.when_planned = lambda: stop_in(pace, 0.3)
+    with Ledger.open(place.out) as ledger:
+        results = place.start(ledger, batch_size=1)
+        began = time.monotonic()
+        assert list(results) == []
+    assert time.monotonic() - began < 20
+    assert place.diary.left_items == 3
+    assert (place.rows(), place.texts()) == ({}, {})
+    _until_threads_end()
+
+
+def test_while_a_long_recording_is_decoded_the_time_is_kept(
+    place: Place, pace: list[Pace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was not handed to the engine, so it was not begun."""
+    go_on = threading.Event()
+    decode = runner.decode
+
+    def slow(item: Item) -> Recording:
+        go_on.wait(30)
+        return decode(item)
+
+    monkeypatch.setattr(runner, "decode", slow)
+    monkeypatch.setattr("mlxbatch.pipeline.GRACE", 0.1)
+    place.kind = "child"
+    place.write_many(2)
+    place.diary.when_planned = lambda: stop_in(pace, 0.3)
+    with Ledger.open(place.out) as ledger:
+        assert list(place.start(ledger, stop_at=time.monotonic() + 3600)) == []
+    assert not go_on.is_set()
+    assert place.diary.left_items == 2
+    go_on.set()
+    _until_threads_end()
+
+
+def test_a_limit_that_is_over_before_anything_began(place: Place) -> None:
+    place.write_many(3)
+    with Ledger.open(place.out) as ledger:
+        assert list(place.start(ledger, stop_at=time.monotonic() - 1)) == []
+    assert place.diary.left_items == 3
+    assert place.diary.told == [], "no engine was started"
+
+
+def test_a_limit_that_is_over_while_files_are_probed(
+    place: Place, pace: list[Pace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probe = runner.probe
+
+    def slow(item: Item) -> Any:
+        stop_in(pace, 0.0)
+        return probe(item)
+
+    monkeypatch.setattr(runner, "probe", slow)
+    place.write_many(4)
+    with Ledger.open(place.out) as ledger:
+        assert list(place.start(ledger)) == []
+    assert place.diary.left_items == 4
+    assert "loaded" not in place.diary.told
+
+
+def test_a_failure_counts_as_failed_and_not_as_left(place: Place, pace: list[Pace]) -> None:
+    place.write_many(3)
+    place.write("f00").write_bytes(b"no sound at all")
+    with Ledger.open(place.out) as ledger:
+        results = []
+        for result in place.start(ledger, batch_size=1):
+            results.append(result)
+            stop_in(pace, 0.0)
+    assert [type(result) for result in results] == [Failed]
+    assert place.diary.left_items == 2
+
+
+@both
+def test_on_a_busy_machine_recordings_go_one_by_one(place: Place, kind: Kind, pace: list[Pace]) -> None:
+    place.kind = kind
+    place.write_many(5)
+    assert set(kinds(place.run(max_load=4.0)).values()) == {"Done"}
+    assert place.diary.rows[1:] == [1] * (len(place.diary.rows) - 1)
+    told = [facts["why"] for kind, facts in place.diary.events if kind == "governor"]
+    assert told == ["load average 99.00 is over 4"]
+
+
+def test_a_busy_machine_gives_way_at_once_to_ctrl_c(place: Place, pace: list[Pace]) -> None:
+    """Whoever waits for a turn is let go when the run is closed."""
+    place.kind = "child"
+    place.write_many(4)
+    place.fake["seconds_per_batch"] = 0.2
+    with Ledger.open(place.out) as ledger:
+        results = place.start(ledger, max_load=1.0)
+        next(results)
+        began = time.monotonic()
+        results.close()  # type: ignore[attr-defined]
+        assert time.monotonic() - began < 2

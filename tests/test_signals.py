@@ -7,17 +7,19 @@ import threading
 
 import pytest
 
-from mlxbatch.errors import Interrupted, Terminated
+from mlxbatch.errors import HungUp, Interrupted, Terminated
 from mlxbatch.signals import held_signals, stop_signals
 
 
-@pytest.mark.parametrize(("number", "kind"), [(signal.SIGINT, Interrupted), (signal.SIGTERM, Terminated)])
+@pytest.mark.parametrize(
+    ("number", "kind"), [(signal.SIGINT, Interrupted), (signal.SIGTERM, Terminated), (signal.SIGHUP, HungUp)]
+)
 def test_a_signal_is_an_error_and_the_handlers_come_back(number: signal.Signals, kind: type[Interrupted]) -> None:
-    before = [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)]
+    before = [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
     with pytest.raises(kind) as caught, stop_signals():
         signal.raise_signal(number)
     assert type(caught.value) is kind
-    assert [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)] == before
+    assert [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == before
 
 
 def test_one_that_is_ignored_stays_so() -> None:

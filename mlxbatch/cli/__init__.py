@@ -33,7 +33,7 @@ mlxbatch doctor out/
 `mlxbatch COMMAND --help` says more, with every option.
 
 Exit codes: 0 done, 1 some files failed, 2 usage, 3 environment, 4 output in use, 5 ledger damaged, 6 a --fail-if \
-condition is met, 70 our bug, 130 and 143 stopped.
+condition is met, 70 our bug, 129, 130 and 143 stopped.
 """
 
 app = typer.Typer(

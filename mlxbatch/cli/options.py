@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import math
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +12,8 @@ import typer
 
 from mlxbatch.cli.ending import Ending
 from mlxbatch.cli.log import Level
-from mlxbatch.errors import UsageError
+from mlxbatch.durations import parse_duration
+from mlxbatch.errors import UsageError, show
 
 PANEL_WHAT = "What to work on"
 PANEL_HOW = "How to do it"
@@ -217,6 +220,99 @@ BreakLock = Annotated[
         "--break-lock",
         help="Take over the lock of a run on another host that has ended without letting it go.",
         rich_help_panel=PANEL_RUN,
+    ),
+]
+
+
+def _wait(text: str) -> float:
+    """Seconds of --wait."""
+    return _duration("--wait", text)
+
+
+def _time_limit(text: str) -> float:
+    """Seconds of --time-limit; UsageError for none at all, in which nothing could be done."""
+    limit = _duration("--time-limit", text)
+    if limit == 0:
+        raise UsageError("--time-limit is to be over 0, such as 30m or 6h")
+    return limit
+
+
+def _duration(option: str, text: str) -> float:
+    try:
+        return parse_duration(text)
+    except UsageError as error:
+        raise UsageError(f"{option}: {error}") from error
+
+
+def _max_load(text: str) -> float:
+    """--max-load; UsageError where it is not over 0, or this system has no load average to compare it with."""
+    try:
+        load = float(text)
+        os.getloadavg()
+    except ValueError:
+        load = math.nan
+    except OSError as error:
+        raise UsageError("--max-load: this system tells no load average") from error
+    if not 0 < load < math.inf:
+        raise UsageError(f"--max-load is a number over 0, not '{show(text)}'")
+    return load
+
+
+def _nice(text: str) -> int:
+    """--nice; UsageError out of range. Below 0, a priority over others, only root could."""
+    level = int(text) if text.isascii() and text.isdecimal() else -1
+    if not 0 <= level <= 19:
+        raise UsageError(f"--nice is a whole number from 0 (as it is) to 19, not '{show(text)}'")
+    return level
+
+
+Wait = Annotated[
+    float | None,
+    typer.Option(
+        "--wait",
+        parser=_wait,
+        metavar="DURATION",
+        envvar="MLXBATCH_WAIT",
+        help="Wait so long for another run on this output to end, such as 90s, 10m or 2h. Default: not at all.",
+        rich_help_panel=PANEL_RUN,
+        show_default=False,
+    ),
+]
+TimeLimit = Annotated[
+    float | None,
+    typer.Option(
+        "--time-limit",
+        parser=_time_limit,
+        metavar="DURATION",
+        envvar="MLXBATCH_TIME_LIMIT",
+        help="Begin no recording after so long, such as 6h, waiting included; the next run goes on. Those begun have "
+        "60 s to finish.",
+        rich_help_panel=PANEL_RUN,
+        show_default=False,
+    ),
+]
+MaxLoad = Annotated[
+    float | None,
+    typer.Option(
+        "--max-load",
+        parser=_max_load,
+        metavar="LOAD",
+        envvar="MLXBATCH_MAX_LOAD",
+        help="While the 1-minute load average is over this, begin a recording only when none is being worked on.",
+        rich_help_panel=PANEL_RUN,
+        show_default=False,
+    ),
+]
+Nice = Annotated[
+    int | None,
+    typer.Option(
+        "--nice",
+        parser=_nice,
+        metavar="N",
+        envvar="MLXBATCH_NICE",
+        help="Give way to other programs: 1 a little, 19 whenever they want the processor, as nice(1) does.",
+        rich_help_panel=PANEL_RUN,
+        show_default=False,
     ),
 ]
 DryRun = Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -50,6 +51,16 @@ class Flags:
 
 
 @dataclass(frozen=True, slots=True)
+class Schedule:
+    """When a run works, and what it gives way to. `wait`, for a lock, and `time_limit` are seconds."""
+
+    wait: float = 0.0
+    time_limit: float | None = None
+    max_load: float | None = None
+    nice: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """What the user asked for, checked. `settings` has the flags' and the environment's values in it."""
 
@@ -58,7 +69,9 @@ class Request:
     settings: Loaded
     language: str | None
     formats: tuple[str, ...]
+    schedule: Schedule = Schedule()
     command: str = ""
+    began: float = field(default_factory=time.monotonic)
 
     @property
     def output(self) -> Path:
@@ -72,6 +85,12 @@ class Request:
     def model(self) -> str:
         """The model's name as it was given."""
         return self.profile.transcribe.model
+
+    @property
+    def stop_at(self) -> float | None:
+        """When nothing more is to be begun, on time.monotonic: what came before the run counts as well."""
+        limit = self.schedule.time_limit
+        return None if limit is None else self.began + limit
 
     @property
     def options(self) -> TranscribeOptions:
@@ -158,6 +177,9 @@ def run_settings(request: Request, chosen: Sequence[Chosen]) -> RunSettings:
         force=request.flags.force,
         retry_quarantined=request.flags.retry_quarantined,
         oversight=oversight(profile),
+        min_free=parse_bytes(profile.state.min_free),
+        stop_at=request.stop_at,
+        max_load=request.schedule.max_load,
     )
 
 

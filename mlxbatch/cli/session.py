@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import socket
 import sys
@@ -17,7 +18,8 @@ from mlxbatch.cli.progress import View, is_terminal, make_view
 from mlxbatch.cli.request import Chosen, Request
 from mlxbatch.cli.summary import end_line, show_summary
 from mlxbatch.discover import item_id
-from mlxbatch.errors import Interrupted, ItemError, MlxBatchError, Terminated, show
+from mlxbatch.durations import as_text
+from mlxbatch.errors import Interrupted, ItemError, MlxBatchError, show
 from mlxbatch.host import EngineHost, Kind, make_host
 from mlxbatch.ledger import Ledger
 from mlxbatch.lock import output_lock
@@ -25,7 +27,7 @@ from mlxbatch.metrics import RunStats
 from mlxbatch.runlog import RunLog, new_run_id, prune, result_record, versions
 from mlxbatch.runner import Watcher
 from mlxbatch.types import Done, Failed, Item, Output, Planned, Readings, Result
-from mlxbatch.words import size
+from mlxbatch.words import files, size
 from mlxbatch.worker import Loaded
 from mlxbatch.writers.files import clear_scratch
 
@@ -36,6 +38,7 @@ def perform(request: Request, ending: Ending) -> int:
     ending.info = {"profile": request.profile.name, "model": show(request.model)}
     found = asked.find_inputs(request)
     stats.found = len(found.items) + len(found.problems)
+    os.nice(request.schedule.nice)  # before there is a child, which inherits it
     with make_view(request.flags, ending.log) as view:
         for note in asked.notes(request) if found.items else ():
             view.note(note)
@@ -52,8 +55,9 @@ def perform(request: Request, ending: Ending) -> int:
 
 def _locked(request: Request, items: Sequence[Item], session: Session, ending: Ending) -> None:
     """Everything that needs the output root to ourselves. The model is whole before any audio is read."""
-    with output_lock(request.output, request.flags.break_lock):
-        chosen = asked.choose_all(request, offline=request.flags.offline, say=session.view.say)
+    flags, wait = request.flags, request.schedule.wait
+    with output_lock(request.output, flags.break_lock, wait, session.waiting):
+        chosen = asked.choose_all(request, offline=flags.offline, say=session.view.say)
         ending.info |= {"engine": chosen[0].engine, "model_sha": chosen[0].sha}
         settings = asked.run_settings(request, chosen)
         with Ledger.open(request.output) as ledger, _run_log(request, session.view) as log:
@@ -93,6 +97,10 @@ class Session(Watcher):
         self.warned: list[str] = []
         self._log: RunLog | None = None
         self._ledger: Ledger | None = None
+
+    def waiting(self, holder: str) -> None:
+        """Another run has the output, and ours waits for it."""
+        self.view.note(f"waiting up to {as_text(self.request.schedule.wait)} for {holder}")
 
     def begin(self, log: RunLog, ledger: Ledger, chosen: Chosen) -> None:
         """Write down what is about to happen."""
@@ -134,8 +142,7 @@ class Session(Watcher):
         """An interruption says how far the run came; other errors speak for themselves."""
         if not isinstance(error, Interrupted):
             return error
-        what = "terminated" if isinstance(error, Terminated) else "interrupted"
-        return type(error)(f"{what}: {self.stats.done} done, run the same command again to go on")
+        return type(error)(f"{error.word}: {self.stats.done} done, run the same command again to go on")
 
     def _end(self, outcome: str) -> None:
         self.stats.stop()
@@ -201,6 +208,10 @@ class Session(Watcher):
         self.view.readings(readings)
         if self._log is not None:
             self._log.spans(readings)
+
+    def left(self, items: int) -> None:
+        limit = as_text(self.request.schedule.time_limit or 0.0)
+        self.view.note(f"the time limit of {limit} is over: {files(items)} left, run the same command again to go on")
 
     def event(self, kind: str, facts: Mapping[str, Any]) -> None:
         self.stats.event(kind, facts)

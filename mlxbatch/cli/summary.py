@@ -22,6 +22,8 @@ def rows(summary: Mapping[str, Any]) -> Rows:
     if summary["skipped"]:
         table.append(("skipped", _skipped(summary)))
     table.append(("failed", str(summary["failed"])))
+    if summary["left"]:
+        table.append(("left", f"{summary['left']} (time limit): run the same command again to go on"))
     table.append(("time", _time(summary)))
     if summary["windows"]:
         latency = summary["window_latency_seconds"]
@@ -69,6 +71,7 @@ def failure_lines(summary: Mapping[str, Any]) -> list[str]:
 def end_line(summary: Mapping[str, Any]) -> str:
     """The run in one line, for a log."""
     parts = [f"{files(summary['done'])} done", f"{summary['skipped']} skipped", f"{summary['failed']} failed"]
+    parts += [f"{summary['left']} left"] if summary["left"] else []
     parts += [count(summary["warnings"], "warning")] if summary["warnings"] else []
     return f"{', '.join(parts)} in {elapsed(summary['wall_seconds'])}"
 

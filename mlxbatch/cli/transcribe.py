@@ -18,6 +18,8 @@ mlxbatch transcribe calls/ -o out/ --format txt,srt,json --language en
 
 find /data -name '*.mp3' -print0 | mlxbatch transcribe --files-from - --root /data -o out/ --json
 
+mlxbatch transcribe calls/ -o out/ --time-limit 6h --wait 30m --nice 10 --max-load 8
+
 Run the same command again and only new and changed files are done.
 
 Exit codes: 0 all done, 1 some files failed, 2 usage, 3 environment, 4 another run works on this output.
@@ -44,6 +46,10 @@ def transcribe(
     retry_quarantined: options.RetryQuarantined = False,
     offline: options.Offline = False,
     break_lock: options.BreakLock = False,
+    wait: options.Wait = None,
+    time_limit: options.TimeLimit = None,
+    max_load: options.MaxLoad = None,
+    nice: options.Nice = None,
     keep_runs: options.KeepRuns = None,
     metrics_file: options.MetricsFile = None,
     dry_run: options.DryRun = False,
@@ -61,7 +67,7 @@ def transcribe(
     Windows of many recordings share each pass of the model. A crash or Ctrl-C costs the work in flight, no more.
     """
     from mlxbatch.cli.dry_run import preview
-    from mlxbatch.cli.request import Flags, Request, Where
+    from mlxbatch.cli.request import Flags, Request, Schedule, Where
     from mlxbatch.cli.session import perform
     from mlxbatch.languages import language_code
     from mlxbatch.profile import load
@@ -94,5 +100,6 @@ def transcribe(
         as_json=as_json,
         log_level=log_level,
     )
-    request = Request(where, flags, settings, code, wanted, command=shlex.join(["mlxbatch", *sys.argv[1:]]))
+    schedule = Schedule(wait or 0.0, time_limit, max_load, nice or 0)
+    request = Request(where, flags, settings, code, wanted, schedule, command=shlex.join(["mlxbatch", *sys.argv[1:]]))
     raise typer.Exit(preview(request) if dry_run else perform(request, ending))

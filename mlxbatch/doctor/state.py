@@ -23,12 +23,12 @@ def check_lock(case: Case) -> Iterator[Finding]:
             yield Finding("ok", "lock", f"nobody works on {root}")
         case "alive":
             remedy = "wait for it to end, or stop it: until then another run is refused (exit code 4)"
-            yield Finding("note", "lock", f"{root} is in use by {found.who}", remedy)
+            yield Finding("note", "lock", f"{root} is in use by {found.holder}", remedy)
         case "dead":
-            what = f"{root}: stale lock of {found.who}, which has ended as far as this system can tell"
+            what = f"{root}: stale lock of {found.holder}, which has ended as far as this system can tell"
             yield Finding("ok", "lock", f"{what}; the next run takes it over")
         case "elsewhere":
-            what = f"{root} is held by {found.who}, another host, so a run here is refused"
+            what = f"{root} is held by {found.holder}, another host, so a run here is refused"
             yield Finding("problem", "lock", what, "if that run has ended: run with --break-lock once")
         case "unreadable":
             what = f"{root}: the lock's holder cannot be read, so a run is refused"

@@ -53,7 +53,7 @@ def make_report(history: History) -> Report:
     return Report(
         run=run,
         earlier=earlier,
-        holder=str(history.holder) if history.holder is not None else "",
+        holder=str(history.lock.holder or ""),
         causes=causes(failures_of(log.items, run.failures)),
         quarantined=tuple(text(item, "source") for item in log.items if is_quarantined(item)),
         slowest=slowest(log.items),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,8 +11,9 @@ from typing import Any, Literal
 from mlxbatch.errors import UsageError, show
 from mlxbatch.history import History as LedgerHistory
 from mlxbatch.history import RunRow
+from mlxbatch.holder import Holder
 from mlxbatch.ledger_file import FILE
-from mlxbatch.lock import Holder, holder_of
+from mlxbatch.lock import Standing, standing
 from mlxbatch.report.figures import Figures, figures
 from mlxbatch.report.log import Log, parse_log, read_log, text
 from mlxbatch.runlog import log_path
@@ -54,7 +54,7 @@ class History:
 
     run: Run
     earlier: tuple[Run, ...]
-    holder: Holder | None = None
+    lock: Standing
 
 
 def read_history(output_root: Path, wanted: str = LATEST) -> History:
@@ -63,14 +63,14 @@ def read_history(output_root: Path, wanted: str = LATEST) -> History:
     UsageError: no runs there, or no such run. LedgerError, SetupError: what is there cannot be read.
     """
     # Who holds the lock is asked first: a run that ends meanwhile has its end written by then.
-    holder = holder_of(output_root)
+    lock, nobody = standing(output_root), Standing("free")
     rows = all_rows(output_root)
     chosen = choose(wanted, [row.id for row in rows])
     place = next(place for place, row in enumerate(rows) if row.id == chosen)
     last = place == len(rows) - 1
-    run = _run(output_root, rows[place], holder if last else None, whole=True)
+    run = _run(output_root, rows[place], lock if last else nobody, whole=True)
     before = rows[max(0, place - EARLIER) : place]
-    return History(run, tuple(_run(output_root, row, None, whole=False) for row in before), holder)
+    return History(run, tuple(_run(output_root, row, nobody, whole=False) for row in before), lock)
 
 
 def all_rows(output_root: Path) -> list[RunRow]:
@@ -108,7 +108,7 @@ def _time_of(run_id: str) -> str:
         return ""
 
 
-def _run(output_root: Path, row: RunRow, holder: Holder | None, *, whole: bool) -> Run:
+def _run(output_root: Path, row: RunRow, lock: Standing, *, whole: bool) -> Run:
     """`whole` reads the log, too; of an earlier run only where the ledger does not have its end."""
     log = read_log(log_path(output_root, row.id)) if whole or not row.outcome else None
     summary = row.outcome or (log.end if log is not None else {})
@@ -117,7 +117,7 @@ def _run(output_root: Path, row: RunRow, holder: Holder | None, *, whole: bool) 
         id=show(row.id),
         began=show(row.started_at),
         ended=row.ended_at and show(row.ended_at),
-        state=_state(row, summary, holder),
+        state=_state(row, summary, lock),
         outcome=outcome,
         facts={**(log.start if log is not None else {}), **row.facts},
         figures=figures(summary, log),
@@ -131,12 +131,12 @@ def _listed_in(summary: Mapping[str, Any]) -> list[Any]:
     return found if isinstance(found, list) else []
 
 
-def _state(row: RunRow, summary: Mapping[str, Any], holder: Holder | None) -> State:
+def _state(row: RunRow, summary: Mapping[str, Any], lock: Standing) -> State:
     if summary:
         return "finished" if summary.get("outcome") == "finished" else "stopped"
-    if holder is None or not _from(row, holder):
+    if lock.holder is None or lock.state not in ("alive", "elsewhere") or not _from(row, lock.holder):
         return "killed"
-    return "going on" if holder.host == socket.gethostname() else "unknown"
+    return "going on" if lock.state == "alive" else "unknown"
 
 
 def _from(row: RunRow, holder: Holder) -> bool:

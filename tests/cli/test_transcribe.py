@@ -18,10 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 import pytest
 
-from mlxbatch import blas
+from mlxbatch import blas, disk
 from mlxbatch.cli import request
 from mlxbatch.discover import item_id
 from mlxbatch.history import History
@@ -31,8 +30,9 @@ from mlxbatch.types import Item
 from mlxbatch.writers import files
 
 from .conftest import RATE, Cli, Ran, finish, noise, program, write
+from .running import OUT, engine, log_so_far, nothing_is_left, one_is_done, outputs, run_log, slow, until
 
-IN, OUT = Path("in"), Path("out")
+IN = Path("in")
 Run = Callable[..., Ran]
 Fake = dict[str, Any]
 
@@ -41,22 +41,6 @@ Fake = dict[str, Any]
 def run(cli: Cli, fake: Fake, recordings: Path) -> Run:
     """`transcribe in -o out` in this process, with further arguments."""
     return lambda *arguments: cli("transcribe", IN, "-o", OUT, "--workers", "0", *arguments)
-
-
-def outputs() -> dict[str, str]:
-    found = (path for path in OUT.rglob("*") if path.is_file() and ".mlxbatch" not in path.parts)
-    return {str(path.relative_to(OUT)): path.read_text("utf-8") for path in found}
-
-
-def run_log() -> list[dict[str, Any]]:
-    (log,) = sorted((OUT / ".mlxbatch" / "runs").iterdir())[-1:]
-    return [json.loads(line) for line in log.read_text("ascii").splitlines()]
-
-
-def nothing_is_left() -> bool:
-    """No lock is held and no temporary file is there."""
-    scratch = OUT / ".mlxbatch" / "tmp"
-    return not (OUT / ".mlxbatch" / "lock.json").exists() and not (scratch.exists() and list(scratch.iterdir()))
 
 
 # --- a run, and the next ones ----------------------------------------------------------------------------------------
@@ -421,8 +405,26 @@ def small_disk(place: Path) -> Iterator[Path]:
         subprocess.run(["umount", "-l", str(place / "out")], check=True)
 
 
-@pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="needs root on Linux")
-def test_a_disk_that_is_really_full(cli: Cli, fake: Fake, recordings: Path, small_disk: Path) -> None:
+on_linux_as_root = pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="needs root on Linux")
+
+
+@on_linux_as_root
+def test_a_disk_that_is_too_small_is_seen_before_anything_is_done(
+    cli: Cli, fake: Fake, recordings: Path, small_disk: Path
+) -> None:
+    ran = cli("transcribe", IN, "-o", OUT, "--workers", "0", "-q")
+    assert ran.code == 3
+    assert re.search(r"not enough room on the disk of out: 0\.\d MB free, 10\d\.\d MB needed", ran.error)
+    assert outputs() == {}
+    assert nothing_is_left()
+
+
+@on_linux_as_root
+def test_a_disk_that_is_really_full(
+    cli: Cli, fake: Fake, recordings: Path, small_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Someone else fills it while the run goes."""
+    monkeypatch.setattr(disk.Space, "require", lambda self, needed=None: None)
     for number in range(400):
         shutil.copy(IN / "a.wav", IN / f"{number:03d}.wav")
     ran = cli("transcribe", IN, "-o", OUT, "--workers", "0", "-q")
@@ -443,41 +445,8 @@ def test_a_damaged_ledger_says_the_way_out(run: Run) -> None:
 # --- locks and signals: real processes -------------------------------------------------------------------------------
 
 
-def _slow(*arguments: str, **settings: Any) -> subprocess.Popen[str]:
-    """A run that takes its time over each of the three recordings, once it has begun to."""
-    extra = ["--batch-size", "1", *arguments]
-    process = program("transcribe", "in", "-o", "out", *extra, fake={"seconds_per_batch": 0.7, **settings})
-    _until(lambda: any(event["event"] == "plan" for event in _log_so_far()), process)
-    return process
-
-
-def _log_so_far() -> list[dict[str, Any]]:
-    try:
-        return run_log()
-    except (ValueError, OSError):
-        return []
-
-
-def _one_is_done() -> bool:
-    """Not that its output is there: the ledger's row comes a moment later."""
-    return any(event["event"] == "item" for event in _log_so_far())
-
-
-def _until(condition: Callable[[], object], process: subprocess.Popen[str]) -> None:
-    end = time.monotonic() + 30
-    while not condition():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
-def _engine(process: subprocess.Popen[str]) -> psutil.Process:
-    (child,) = [one for one in psutil.Process(process.pid).children() if "spawn_main" in " ".join(one.cmdline())]
-    return child
-
-
 def test_two_runs_on_one_output(cli: Cli, fake: Fake, recordings: Path) -> None:
-    first = _slow()
+    first = slow()
     ran = cli("transcribe", IN, "-o", OUT)
     assert ran.code == 4
     assert f"process {first.pid}" in ran.error
@@ -501,9 +470,9 @@ def test_the_lock_of_another_host_is_taken_on_demand_only(run: Run) -> None:
 def test_a_signal_ends_the_run_and_keeps_what_is_done(
     cli: Cli, fake: Fake, recordings: Path, number: int, code: int, word: str, workers: str
 ) -> None:
-    process = _slow("--workers", workers)
-    engine = _engine(process) if workers != "0" else None
-    _until(_one_is_done, process)
+    process = slow("--workers", workers)
+    child = engine(process) if workers != "0" else None
+    until(one_is_done, process)
     began = time.monotonic()
     process.send_signal(number)
     ran = finish(process)
@@ -512,7 +481,7 @@ def test_a_signal_ends_the_run_and_keeps_what_is_done(
     assert f"mlxbatch: {word}: 1 done, run the same command again to go on" in ran.err
     assert "Traceback" not in ran.err
     assert "leaked" not in ran.err
-    assert engine is None or not engine.is_running()
+    assert child is None or not child.is_running()
     assert list(outputs()) == ["sub/c.txt"]
     assert nothing_is_left()
     assert run_log()[-1]["event"] == "end"
@@ -522,7 +491,7 @@ def test_a_signal_ends_the_run_and_keeps_what_is_done(
 
 def test_while_the_engine_loads(recordings: Path) -> None:
     process = program("transcribe", "in", "-o", "out", fake={"load_seconds": 30.0})
-    _until(lambda: _log_so_far(), process)
+    until(lambda: log_so_far(), process)
     time.sleep(0.3)
     process.send_signal(signal.SIGTERM)
     ran = finish(process, timeout=5)
@@ -533,7 +502,7 @@ def test_while_the_engine_loads(recordings: Path) -> None:
 
 def test_a_second_signal_ends_at_once(recordings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first is held up: the engine's thread is in the middle of a batch."""
-    process = _slow("--workers", "0", "--batch-size", "3", seconds_per_batch=20.0)
+    process = slow("--workers", "0", "--batch-size", "3", seconds_per_batch=20.0)
     process.send_signal(signal.SIGINT)
     time.sleep(0.2)
     process.send_signal(signal.SIGINT)
@@ -544,12 +513,12 @@ def test_a_second_signal_ends_at_once(recordings: Path, monkeypatch: pytest.Monk
 
 
 def test_a_killed_run_costs_the_work_in_flight(cli: Cli, fake: Fake, recordings: Path) -> None:
-    process = _slow()
-    engine = _engine(process)
-    _until(_one_is_done, process)
+    process = slow()
+    child = engine(process)
+    until(one_is_done, process)
     process.kill()
     finish(process)
-    engine.wait(5)
+    child.wait(5)
     ran = cli("transcribe", IN, "-o", OUT, "--json", "-q")
     assert ran.code == 0
     assert ran.summary["skipped"] >= 1
@@ -557,8 +526,8 @@ def test_a_killed_run_costs_the_work_in_flight(cli: Cli, fake: Fake, recordings:
 
 
 def test_an_engine_that_is_killed_is_replaced(recordings: Path) -> None:
-    process = _slow("--json")
-    _engine(process).kill()
+    process = slow("--json")
+    engine(process).kill()
     ran = finish(process)
     assert ran.code == 0
     assert ran.summary["done"] == 3

@@ -148,8 +148,8 @@ def test_whether_a_process_of_another_host_lives_cannot_be_told(tmp_path: Path) 
     _hold(tmp_path, os.getpid(), 0.0, host="elsewhere")
     history = read_history(tmp_path)
     assert history.run.state == "unknown"
-    assert history.holder is not None
-    assert "elsewhere" in str(history.holder)
+    assert history.lock.holder is not None
+    assert "elsewhere" in str(history.lock.holder)
 
 
 def test_a_holder_file_that_says_nothing_is_nobody(tmp_path: Path) -> None:

@@ -1,0 +1,47 @@
+"""The disk is full at every write of a run, one after the other: exit 3 with one line, a clean tree, and on it goes."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.faults.full_disk import FullDisk, Mode, build
+
+pytestmark = [
+    pytest.mark.soak,
+    pytest.mark.timeout(3600),
+    pytest.mark.skipif(sys.platform != "linux" or shutil.which("cc") is None, reason="needs Linux and a C compiler"),
+]
+
+
+def prove_all(disk: FullDisk, mode: Mode) -> None:
+    """Strike at each call once; what a run asks for varies a little, so it may end before the last number."""
+    count = len(disk.measure())
+    struck = [disk.prove(at, mode) for at in range(1, count + 1)]
+    kinds = sorted({call.name for call in struck if call is not None})
+    print(f"{mode}: {count} calls, {sum(call is not None for call in struck)} struck: {', '.join(kinds)}")
+    assert sum(call is None for call in struck) <= 10
+
+
+@pytest.mark.parametrize("mode", ["all", "once", "torn"])
+def test_the_first_run(tmp_path: Path, mode: Mode) -> None:
+    prove_all(FullDisk(tmp_path, build(tmp_path)), mode)
+
+
+@pytest.mark.parametrize("mode", ["all", "once", "torn"])
+def test_a_later_run(tmp_path: Path, mode: Mode) -> None:
+    """With one new file, one that was touched, and a further format of all."""
+    disk = FullDisk(tmp_path, build(tmp_path))
+    disk.prepare_earlier_run()
+    prove_all(disk, mode)
+
+
+def test_with_the_engine_in_a_child(tmp_path: Path) -> None:
+    prove_all(FullDisk(tmp_path, build(tmp_path), arguments=("--workers", "2")), "all")
+
+
+def test_with_the_journal_of_a_network_mount(tmp_path: Path) -> None:
+    prove_all(FullDisk(tmp_path, build(tmp_path), environment={"FAKE_NETWORK": "1"}), "all")
