@@ -21,6 +21,7 @@ from typing import Any, Literal
 import numpy as np
 import soundfile
 
+from mlxbatch.stored import unpack_outputs
 from tests.kills import outputs
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -176,7 +177,7 @@ class FullDisk:
             return
         assert {path.name for path in state.iterdir()} <= {
             *("ledger.sqlite3", "ledger.sqlite3-wal", "ledger.sqlite3-shm", "ledger.sqlite3-journal"),
-            *("lock", "runs", "tmp"),
+            *("ledger.closed", "lock", "runs", "tmp"),
         }
         assert not (state / "tmp").exists() or list((state / "tmp").iterdir()) == []
         for log in (state / "runs").glob("*.jsonl"):
@@ -198,7 +199,8 @@ def _check_ledger(state: Path, found: dict[str, bytes]) -> None:
         assert ledger.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         (version,) = ledger.execute("PRAGMA user_version").fetchone()
         if version:
-            assert {os.fsdecode(path) for (path,) in ledger.execute("SELECT path FROM outputs")} <= set(found)
+            packed = [outputs for (outputs,) in ledger.execute("SELECT outputs FROM items ")]
+            assert {os.fsdecode(path) for one in packed for path in unpack_outputs(one)} <= set(found)
             assert {status for (status,) in ledger.execute("SELECT status FROM items")} <= {"done"}
 
 
