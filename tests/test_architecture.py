@@ -25,7 +25,19 @@ LAYERS = {
     "mlxbatch.__main__": 5,
 }
 MAY_IMPORT_MLX = ("mlxbatch.device", "mlxbatch.kernels", "mlxbatch.engines.whisper", "mlxbatch.models.residency")
-PURE = ("profile_schema", "budget", "plan", "metrics", "quality", "stored", "languages", "types", "errors", "chunks")
+PURE = (
+    "profile_schema",
+    "budget",
+    "plan",
+    "metrics",
+    "leaks",
+    "quality",
+    "stored",
+    "languages",
+    "types",
+    "errors",
+    "chunks",
+)
 PURE_IMPORTS_NO = ("mlx", "soundfile", "soxr", "multiprocessing", "sqlite3", "threading")
 
 
