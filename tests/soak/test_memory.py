@@ -28,8 +28,8 @@ RATE = 16_000
 EVERY = 0.25
 # The share of the looks at the beginning that is warm-up: caches fill, and the allocators find their size.
 WARM_UP = 0.1
-# MLX keeps freed buffers by size, and each new shape adds some until the limit is reached; a tiny network would not come
-# near the default of 1 GB in so few files. With this it is full from the beginning, and what grows is something else.
+# MLX keeps freed buffers by size, and each new shape adds some until the limit is reached: with the default of 1 GB a
+# tiny network would still be filling it at the end. This one is full from the beginning; what grows is something else.
 CACHE = '[device]\ncache_limit = "64MB"\n'
 FLAT = 0.03
 
