@@ -1,4 +1,5 @@
-# Everything runs in .venv; nothing else on the machine is changed, but for OpenBLAS on Debian as root (see openblas).
+# Everything runs in .venv; nothing else on the machine is changed, but on Debian as root: OpenBLAS, and for the tests
+# cron, promtool and Chromium (see openblas, test-packages).
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -6,7 +7,7 @@ BIN := $(VENV)/bin
 DEMO ?= examples/calls
 OUT ?= out
 
-.PHONY: help demo test check bench soak format openblas clean
+.PHONY: help demo test check bench soak format openblas test-packages clean
 
 help:
 	@echo "make demo    install into .venv, fetch Whisper base, transcribe $(DEMO) into $(OUT)/"
@@ -19,7 +20,7 @@ demo: $(VENV)/.core openblas
 	$(BIN)/mlxbatch transcribe $(DEMO) -o $(OUT) --format txt,srt,json
 	@for text in $(OUT)/*.txt; do printf '\n== %s\n' "$$text"; cat "$$text"; done
 
-test: $(VENV)/.dev openblas
+test: $(VENV)/.dev openblas test-packages
 	$(BIN)/python -m pytest -m "not soak"
 
 check: $(VENV)/.dev
@@ -42,12 +43,16 @@ format: $(VENV)/.dev
 openblas:
 	@sh tools/openblas.sh
 
+# cron, promtool and Chromium; where they are missing, the tests that need them are skipped.
+test-packages:
+	@sh tools/test-packages.sh
+
 $(VENV)/.core: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Python 3.11 or later is needed: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 3; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || \
 	  { rm -rf $(VENV); echo "cannot make $(VENV): on Debian and Ubuntu, apt-get install python3-venv" >&2; exit 3; }
-	@echo "installing mlxbatch into $(VENV) (about 220 MB on disk)"
+	@echo "installing mlxbatch into $(VENV) (about 320 MB on disk)"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
 

@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from contextlib import suppress
+
+from mlxbatch.stdio import prepare, settle
 
 
 def main() -> None:
     """Run the command line and end the process with its exit code."""
+    prepare()
     try:
         from mlxbatch.cli import run
 
         code = run(sys.argv[1:])
     except KeyboardInterrupt:  # before `run` sees to signals itself
         code = 130
+    code = settle(code)
     if threading.active_count() > 1:
         _leave(code)
     sys.exit(code)
@@ -23,9 +26,6 @@ def main() -> None:
 
 def _leave(code: int) -> None:
     """End now: Python would first wait for a thread that is in the middle of decoding, or tear MLX down under one."""
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):
-            stream.flush()
     os._exit(code)
 
 

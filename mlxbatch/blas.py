@@ -12,9 +12,10 @@ from functools import cache
 # Debian's alternatives name first; the versioned file is what other distributions and a bare linker path have.
 _NAMES = ("libopenblas.so.0", "libopenblas.so")
 
+INSTALL = "Debian, Ubuntu: apt-get install libopenblas0-pthread; Fedora: dnf install openblas"
 MISSING = (
     "OpenBLAS not found: matrix products fall back to the reference BLAS inside the mlx wheel, about 30 times slower. "
-    "Debian, Ubuntu: apt-get install libopenblas0-pthread; Fedora: dnf install openblas"
+    f"{INSTALL}"
 )
 
 
@@ -39,6 +40,16 @@ def preload() -> bool:
     if "mlx.core" in sys.modules and _openblas.cache_info().currsize == 0:
         return False
     return _openblas() is not None
+
+
+def description() -> str:
+    """What the OpenBLAS that was preloaded says of itself: version, kernels, threads; "none" where none was."""
+    library = _openblas() if _openblas.cache_info().currsize else None
+    if library is None:
+        return "none"
+    library.openblas_get_config.restype = ctypes.c_char_p
+    about = library.openblas_get_config().decode("ascii", "replace")
+    return f"{about}, {library.openblas_get_num_threads()} threads"
 
 
 @contextmanager

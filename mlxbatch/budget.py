@@ -90,11 +90,12 @@ def cgroup_limit(proc: Path, cgroups: Path) -> int | None:
     Reads `memory.max` (version 2) and `memory/.../memory.limit_in_bytes` (version 1, where "no limit" is a number near
     2^63 that the caller's minimum takes care of). A container or a systemd unit sets either.
     """
-    limits = [_limit(path) for path in _limit_files(proc, cgroups)]
+    limits = [_limit(path) for path in cgroup_limit_files(proc, cgroups)]
     return min((limit for limit in limits if limit is not None), default=None)
 
 
-def _limit_files(proc: Path, cgroups: Path) -> list[Path]:
+def cgroup_limit_files(proc: Path, cgroups: Path) -> list[Path]:
+    """Where limits of this process's control group and those above it would stand; not all of them need exist."""
     files = [cgroups / "memory.max", cgroups / "memory" / "memory.limit_in_bytes"]
     for line in _read(proc / "self" / "cgroup").splitlines():
         _, controllers, group = line.split(":", 2)

@@ -44,6 +44,15 @@ class DeviceSettings:
         return budget.memory_limit(self.memory_limit, recommended_memory(self.kind))
 
 
+@dataclass(slots=True)
+class Work:
+    """What an engine counts of its work, for `readings`."""
+
+    live: int = 0
+    progress: int = 0
+    shortages: int = 0
+
+
 @contextmanager
 def device_settings(settings: DeviceSettings, weights: int = 0) -> Iterator[None]:
     """Apply the settings; on the way out finish what runs, free the cache and put MLX's own values back.
@@ -57,8 +66,7 @@ def device_settings(settings: DeviceSettings, weights: int = 0) -> Iterator[None
     try:
         yield
     finally:
-        mx.synchronize()
-        mx.clear_cache()
+        reclaim()
         for setter, value in undo:
             setter(value)
         mx.set_default_device(before_device)
@@ -94,15 +102,29 @@ def _limits(settings: DeviceSettings, weights: int) -> list[tuple[Any, int | Non
     return limits
 
 
-def readings(spans: tuple[Span, ...] = ()) -> Readings:
-    """Memory now, in bytes. MLX frees lazily: call it after the results it should cover were evaluated."""
+def readings(work: Work, spans: tuple[Span, ...] = ()) -> Readings:
+    """Memory now, in bytes, and the peak since the last call. From any thread.
+
+    MLX frees lazily: what was not evaluated yet is not in it.
+    """
+    peak = mx.get_peak_memory()
+    mx.reset_peak_memory()
     return Readings(
         active=mx.get_active_memory(),
         cache=mx.get_cache_memory(),
-        peak=mx.get_peak_memory(),
+        peak=peak,
         rss=psutil.Process().memory_info().rss,
+        live=work.live,
+        progress=work.progress,
+        shortages=work.shortages,
         spans=spans,
     )
+
+
+def reclaim() -> None:
+    """Finish what runs, then give the buffers back that MLX keeps for reuse."""
+    mx.synchronize()
+    mx.clear_cache()
 
 
 @contextmanager

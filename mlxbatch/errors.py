@@ -61,6 +61,11 @@ class LedgerError(MlxBatchError):
     meaning = "the ledger is damaged (the path and the way out are printed)"
 
 
+class ConditionMet(MlxBatchError):
+    exit_code = 6
+    meaning = "a --fail-if condition is met"
+
+
 class Interrupted(MlxBatchError):
     exit_code = 130
     meaning = "interrupted (Ctrl-C): finished items are kept, nothing half-written"

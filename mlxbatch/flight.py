@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 
 from mlxbatch.errors import DeviceLost
 from mlxbatch.types import Job, JobFailed, Output
 
-# Children that may die one after the other with nothing finished in between, before it is the machine's fault.
-PATIENCE = 5
+# Deaths one after the other with nothing finished in between, before it is the machine's fault. Two suspects of sixteen
+# take ten: four halvings and the last one twice, so this is several deadly recordings in a row.
+PATIENCE = 32
+# Deaths of a job that had its child to itself, before it is to blame: the system may have killed the first.
+PROOF = 2
 
 
 class Flight:
     """Jobs on their way through children that may die.
 
-    What a child takes with it becomes suspect, and suspects go one at a time with nothing else in flight: the job at
-    fault dies alone and fails, the others are done. Dying in company, or once by itself, proves nothing against a job:
-    the system may have killed the child.
+    What a child takes with it becomes suspect, and suspects are bisected: one half has the next child to itself; if
+    that ends well the half is cleared, if not it is halved again, until the job at fault is alone. Dying in company, or
+    once by itself, proves nothing against a job.
     """
 
     def __init__(self) -> None:
         self._flying: dict[int, Job] = {}
         self._backlog: deque[Job] = deque()
-        self._suspects: deque[Job] = deque()
-        self._alone = False
+        self._suspects: list[deque[Job]] = []  # groups to be tried, the last one first
+        self._trial: deque[Job] | None = None  # what is left to be sent of the group that is being tried
+        self._alone: Counter[int] = Counter()
         self._fruitless = 0
 
     def __len__(self) -> int:
@@ -31,44 +35,69 @@ class Flight:
         return len(self._flying) + self.unsent
 
     @property
+    def flying(self) -> int:
+        """Jobs that the child has."""
+        return len(self._flying)
+
+    @property
     def unsent(self) -> int:
         """Jobs that no child has."""
-        return len(self._backlog) + len(self._suspects)
+        return len(self._backlog) + len(self._trial or ()) + sum(len(group) for group in self._suspects)
 
     def add(self, job: Job) -> None:
         self._backlog.append(job)
 
     def take_off(self) -> Job | None:
         """The next job for the child, which counts as in flight from here on; None where none may go now."""
-        if self._alone or not self.unsent:
+        if self._trial is None and self._suspects and not self._flying:
+            self._trial = self._suspects.pop()
+        if self._trial is None and self._suspects:
             return None
-        self._alone = bool(self._suspects)
-        job = (self._suspects or self._backlog).popleft()
+        queue = self._backlog if self._trial is None else self._trial
+        if not queue:
+            return None
+        job = queue.popleft()
         self._flying[job.id] = job
         return job
 
     def call_back(self, job: Job) -> None:
         """The job could not be sent, for the child is dead: it had no part in that."""
         del self._flying[job.id]
-        (self._suspects if self._alone else self._backlog).appendleft(job)
-        self._alone = False
+        (self._backlog if self._trial is None else self._trial).appendleft(job)
 
     def settle(self, output: Output | JobFailed) -> None:
         """Something was finished: a window, or with it the job."""
         self._fruitless = 0
         if isinstance(output, JobFailed) or output.last:
             self._flying.pop(output.job_id, None)
-            self._alone = self._alone and bool(self._flying)
+            self._alone.pop(output.job_id, None)
+            if not self._flying and not self._trial:
+                self._trial = None
 
-    def crash(self, cause: str) -> JobFailed | None:
-        """The child died, with what it had: the failure of the job that is to blame, where it is known."""
-        lost, alone = list(self._flying.values()), self._alone
+    def crash(self, cause: str, *, proof: int = PROOF) -> JobFailed | None:
+        """The child died, with what it had: the failure of the job that is to blame, where it is known.
+
+        `proof` is how often a job has to die alone for that: once is enough where nobody but the job can be the cause.
+        """
+        lost = list(self._flying.values())
         self._flying.clear()
-        self._alone = False
+        if self._trial:  # not sent yet, so no more suspect than before
+            self._suspects.append(self._trial)
+        single = self._trial is not None and len(lost) == 1
+        self._trial = None
         self.count_death(cause)
-        if alone:
-            return JobFailed(lost[0].id, cause)
-        self._suspects.extend(lost)
+        if single:
+            return self._died_alone(lost[0], cause, proof)
+        half = (len(lost) + 1) // 2
+        self._suspects += [deque(group) for group in (lost[half:], lost[:half]) if group]
+        return None
+
+    def _died_alone(self, job: Job, cause: str, proof: int) -> JobFailed | None:
+        self._alone[job.id] += 1
+        if self._alone[job.id] >= proof:
+            del self._alone[job.id]
+            return JobFailed(job.id, cause, deadly=True)
+        self._suspects.append(deque([job]))
         return None
 
     def count_death(self, cause: str) -> None:

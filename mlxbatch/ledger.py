@@ -7,123 +7,81 @@ again: WAL with synchronous=NORMAL keeps the file whole, not its last moments.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from mlxbatch.errors import MlxBatchError, SetupError, show
-from mlxbatch.ledger_file import FILE, file_errors, open_file
-from mlxbatch.state import state_folder
+from mlxbatch import in_flight, ledger_rows
+from mlxbatch.content import Fingerprint as Fingerprint
+from mlxbatch.content import content_hash as content_hash
+from mlxbatch.content import fingerprint as fingerprint
+from mlxbatch.decisions import Decider, Wanted
+from mlxbatch.decisions import Decision as Decision
+from mlxbatch.decisions import Fresh as Fresh
+from mlxbatch.decisions import Infer as Infer
+from mlxbatch.decisions import Quarantined as Quarantined
+from mlxbatch.decisions import Render as Render
+from mlxbatch.errors import LedgerError, MlxBatchError, SetupError, show
+from mlxbatch.ledger_file import FILE, Database, file_errors, open_for_reading, open_for_writing
+from mlxbatch.ledger_rows import NO_CONTENT, WENT_WELL, Key, content_columns, key_of
+from mlxbatch.state import FOLDER, state_folder
 from mlxbatch.stored import inference_key as inference_key
-from mlxbatch.stored import pack, unpack
+from mlxbatch.stored import pack, pack_outputs
 from mlxbatch.stored import rendering_key as rendering_key
 from mlxbatch.stored import transcript_from_json as transcript_from_json
 from mlxbatch.stored import transcript_to_json as transcript_to_json
 from mlxbatch.types import Item, Transcript
 
-_BLOCK = 1 << 20
+Content = tuple[Fingerprint, str]
 
-Key = tuple[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Fingerprint:
-    """What the file system says of a file: while it is the same, so is the content."""
-
-    size: int
-    mtime_ns: int
-    inode: int
+# So much of what decisions found out waits for the next entry at most.
+_NOTES = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Fresh:
-    """Nothing to do."""
+class Baseline:
+    """Memory of the process that owns the device, in bytes, as it was when nothing leaked."""
 
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Render:
-    """The stored transcript holds; only its outputs are to be written."""
-
-    transcript: Transcript
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Infer:
-    """The whole way."""
-
-    why: str
-
-
-Decision = Fresh | Render | Infer
-
-
-@dataclass(slots=True)
-class _Row:
-    """An item's row without its result, kept in memory: a decision on a fresh item asks the disk for stats alone."""
-
-    fingerprint: Fingerprint
-    content_hash: str
-    inference_key: str
-    rendering_key: str
-    status: str
-    error: str
-    finished_at: str
-    outputs: dict[bytes, int]
-
-
-def fingerprint(path: Path) -> Fingerprint:
-    """Raises OSError where the file cannot be reached."""
-    found = os.stat(path)  # noqa: PTH116 - half of Path.stat's time, on tens of thousands of files
-    return Fingerprint(found.st_size, found.st_mtime_ns, found.st_ino)
-
-
-def content_hash(path: Path) -> str:
-    """BLAKE2b-256 of a file's bytes, in hex. Raises OSError where it cannot be read."""
-    digest = hashlib.blake2b(digest_size=32)
-    with path.open("rb", buffering=0) as file:
-        while block := file.read(_BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
+    active: int
+    rss: int
+    peak: int
 
 
 class Ledger:
-    """The open ledger of one output root; see `Ledger.open`. Belongs to the thread that opened it."""
+    """The open ledger of one output root, see `Ledger.open`. Threads may share it: one at a time gets through."""
 
-    def __init__(self, path: Path, output_root: Path, database: sqlite3.Connection) -> None:
-        self.path = path
+    def __init__(self, database: Database, output_root: Path) -> None:
+        self.path = database.path
         self._database = database
-        self._prefix = os.path.join(os.fsencode(output_root), b"")  # noqa: PTH118 - bytes
+        self._decider = Decider(database, output_root)
         self._run_id: str | None = None
-        self._closed = False
-        self._touched: list[tuple[Key, Fingerprint]] = []
-        self._rows = self._read_rows()
+        self._marked = False
 
     @classmethod
-    def open(cls, output_root: Path) -> Self:
-        """Open the ledger, or begin one.
+    def open(cls, output_root: Path, *, read_only: bool = False) -> Self:
+        """Open the ledger for a run, or begin one; what was in flight when the last run died is counted (`deaths`).
 
+        `read_only` is for decisions alone, while another run may be at work; the ledger has to be there.
         LedgerError: damaged, or written by a newer version. SetupError: not writable, disk full. LockedError: another
         program holds the database itself.
         """
-        path = state_folder(output_root) / FILE
+        path = (output_root / FOLDER if read_only else state_folder(output_root)) / FILE
         with file_errors(path):
-            database = open_file(path)
+            ledger = cls((open_for_reading if read_only else open_for_writing)(path), output_root)
             try:
-                return cls(path, output_root, database)
-            except BaseException:
-                database.close()
+                if not read_only:
+                    ledger._count_deaths()
+            except BaseException as error:
+                ledger._database.close(damaged=isinstance(error, LedgerError))
                 raise
+        return ledger
 
     def __enter__(self) -> Self:
         return self
@@ -131,97 +89,105 @@ class Ledger:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # After an error that is the one to be told, whatever else the same disk does to the ledger.
-        with suppress(MlxBatchError) if error is not None else nullcontext():
+        if error is None:
             self.close()
+        else:
+            # What went wrong first is what the user has to hear of.
+            with suppress(MlxBatchError):
+                self._close(damaged=isinstance(error, LedgerError))
 
     def close(self) -> None:
         """Write what is pending and close the file. More than once is fine."""
-        if self._closed:
-            return
-        self._closed = True
+        self._close(damaged=False)
+
+    def _close(self, *, damaged: bool) -> None:
         try:
-            if self._touched:
-                with self._transaction():
-                    self._flush_touched()
-            with file_errors(self.path):
-                # SQLite would do it while it closes, and say nothing where the disk is full.
-                self._database.execute("PRAGMA wal_checkpoint(PASSIVE)")
+            if self._marked or (self._decider.notes and not self._database.read_only):
+                with self._transaction() as database:
+                    in_flight.end(database)
+                self._marked = False
+        except LedgerError:
+            damaged = True
+            raise
         finally:
-            self._database.close()
+            self._database.close(damaged=damaged)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """An entry, and what decisions have found out so far."""
+        with self._database.transaction() as database:
+            # Gone if this fails: then the next run finds it out again.
+            notes, self._decider.notes = self._decider.notes, []
+            for key, columns in notes:
+                ledger_rows.update(database, key, columns)
+            yield database
 
     # --- questions ---------------------------------------------------------------------------------------------------
 
-    def decide(self, item: Item, inference_key: str, rendering_key: str, outputs: Sequence[Path]) -> Decision:
+    def decide(
+        self,
+        item: Item,
+        inference_keys: Sequence[str],
+        rendering_key: str,
+        outputs: Sequence[Path],
+        *,
+        retry_quarantined: bool = False,
+    ) -> Decision:
         """What is to be done for an item, cheapest question first; content is read only where the stat has changed.
 
+        A stored result of any of the inference keys holds: that of the model asked for, and those of models that may
+        take its place. It holds whatever failed since, under other options or with content that is gone again.
         `outputs` are all files the item should have, each below the output root as it was given to `open`.
         """
-        row = self._rows.get(_key(item))
-        if row is None:
-            return Infer("new")
-        if row.status == "failed":
-            return Infer(f"failed before: {row.error}")
-        if row.inference_key != inference_key:
-            return Infer("options or model changed")
-        try:
-            same = self._same_content(item, row)
-        except OSError as error:
-            # Not the ledger's to report: the next stage fails on the same file, with a message of its own.
-            return Infer(f"source cannot be read: {error.strerror or error}")
-        if not same:
-            return Infer("content changed")
-        why = self._why_render(row, rendering_key, outputs)
-        return self._render(item, why) if why else Fresh(f"done on {row.finished_at[:10]}")
+        decision = self._decider.decide(item, Wanted(inference_keys, rendering_key, retry_quarantined), outputs)
+        if len(self._decider.notes) > _NOTES and not self._database.read_only:
+            with self._transaction():
+                pass
+        return decision
 
-    def _same_content(self, item: Item, row: _Row) -> bool:
-        now = fingerprint(item.source)
-        if now == row.fingerprint:
-            return True
-        if now.size != row.fingerprint.size or content_hash(item.source) != row.content_hash:
-            return False
-        # Touched or copied: the next run shall not hash it again.
-        row.fingerprint = now
-        self._touched.append((_key(item), now))
-        return True
+    def suspects(self) -> dict[Key, int]:
+        """How many times in a row the program died with an item at risk; only of those at which it did."""
+        found = self._database.fetch("SELECT task, id, deaths FROM in_flight WHERE deaths")
+        return {(task, name): deaths for task, name, deaths in found}
 
-    def _why_render(self, row: _Row, rendering_key: str, outputs: Sequence[Path]) -> str | None:
-        if row.rendering_key != rendering_key:
-            return "formats changed"
-        if len(outputs) != len(row.outputs):
-            return "output names changed"
-        for path in outputs:
-            size = row.outputs.get(self._relative(path))
-            if size is None:
-                return "output names changed"
-            found = _size(path)
-            if found != size:
-                return "output missing" if found is None else "output changed"
-        return None
-
-    def _render(self, item: Item, why: str) -> Decision:
-        with file_errors(self.path):
-            query = "SELECT result FROM items WHERE task = ? AND id = ?"
-            (blob,) = self._database.execute(query, _key(item)).fetchone()
-        try:
-            return Render(unpack(blob), why)
-        except (ValueError, TypeError):
-            return Infer("stored result is damaged")
+    def baselines(self) -> dict[str, Baseline]:
+        """All that `set_baseline` was given, by key."""
+        found = self._database.fetch("SELECT key, active, rss, peak FROM baselines")
+        return {key: Baseline(*sizes) for key, *sizes in found}
 
     # --- entries -----------------------------------------------------------------------------------------------------
 
     def begin_run(self, run_id: str, facts: Mapping[str, object]) -> None:
         """Rows written from here on belong to this run; `facts` is what JSON can hold: command, model, versions."""
-        with self._transaction():
+        with self._transaction() as database:
             entry = (run_id, _now(), json.dumps(facts, sort_keys=True))
-            self._database.execute("INSERT INTO runs (id, started_at, facts) VALUES (?, ?, ?)", entry)
+            database.execute("INSERT INTO runs (id, started_at, facts) VALUES (?, ?, ?)", entry)
         self._run_id = run_id
 
     def end_run(self, run_id: str, outcome: Mapping[str, object]) -> None:
-        """How the run ended; a run without an end was killed."""
-        with self._transaction():
+        """How the run ended; one without an end was killed. Items still in flight were dropped: none is a suspect."""
+        with self._transaction() as database:
             entry = (_now(), json.dumps(outcome, sort_keys=True), run_id)
-            self._database.execute("UPDATE runs SET ended_at = ?, outcome = ? WHERE id = ?", entry)
+            database.execute("UPDATE runs SET ended_at = ?, outcome = ? WHERE id = ?", entry)
+            in_flight.end(database)
+
+    @contextmanager
+    def at_risk(self, items: Sequence[Item]) -> Iterator[None]:
+        """Inside the block the program may die of one of these, and then all of them are suspects. From any thread.
+
+        Committed at the beginning: a crash right after is counted, a power loss perhaps not. One that was a suspect
+        before stays one until it is `done` or `failed`.
+        """
+        with self._transaction() as database:
+            self._marked = True
+            # Absolute: the run that finds the mark may begin in another directory.
+            marks = [(key_of(item), os.fsencode(item.source.absolute())) for item in items]
+            in_flight.begin(database, marks)
+        try:
+            yield
+        finally:
+            with self._transaction() as database:
+                in_flight.survive(database, [key_of(item) for item in items])
 
     def done(
         self,
@@ -234,128 +200,104 @@ class Ledger:
         transcript: Transcript,
         outputs: Sequence[Path],
         seconds: float,
+        model: str = "",
     ) -> None:
         """Write down an item whose outputs are all in place; committed on return.
 
         `fingerprint` and `content_hash` are from before the file was decoded, so that a change meanwhile shows in the
-        next run. `seconds` is the recording's length.
+        next run. `inference_key` is that of the `model` that made the result. `seconds` is the recording's length.
         """
-        sizes = self._output_sizes(outputs)
-        row = _Row(fingerprint, content_hash, inference_key, rendering_key, "done", "", _now(), sizes)
-        self._put(item, row, result=pack(transcript), seconds=seconds)
+        now = _now()
+        columns = {
+            "source": os.fsencode(item.source),
+            **content_columns(fingerprint, content_hash),
+            "inference_key": inference_key,
+            "rendering_key": rendering_key,
+            "model": show(model),
+            "outputs": self._packed(outputs),
+            "seconds": seconds,
+            "done_at": now,
+            **WENT_WELL,
+            "run_id": self._run_id,
+            "finished_at": now,
+        }
+        result = pack(transcript)
+        with self._transaction() as database:
+            ledger_rows.put(database, key_of(item), columns)
+            ledger_rows.put_result(database, key_of(item), result)
+            in_flight.clear(database, key_of(item))
 
     def rendered(self, item: Item, rendering_key: str, outputs: Sequence[Path]) -> None:
-        """New outputs of a stored result are in place, after a `Render`; committed on return."""
-        row = self._rows[_key(item)]
-        sizes = self._output_sizes(outputs)
-        with self._transaction():
-            self._flush_touched()
-            query = "UPDATE items SET rendering_key = ? WHERE task = ? AND id = ?"
-            self._database.execute(query, (rendering_key, *_key(item)))
-            self._put_outputs(item, sizes)
-        row.rendering_key, row.outputs = rendering_key, sizes
+        """New outputs of a stored result are in place, after a `Render`; committed on return.
 
-    def failed(self, item: Item, stage: str, cause: str) -> None:
-        """Write down an item that could not be done; the next run tries it again. Committed on return."""
-        row = _Row(Fingerprint(0, 0, 0), "", "", "", "failed", f"{stage}: {cause}", _now(), {})
-        self._put(item, row, stage=stage, error=cause)
+        An item that had failed, under other options, counts as done again; one in quarantine stays there.
+        """
+        columns = {"rendering_key": rendering_key, "outputs": self._packed(outputs)}
+        with self._transaction() as database:
+            ledger_rows.update(database, key_of(item), columns)
+            ledger_rows.clear_failure(database, key_of(item))
 
-    def _put(
-        self,
-        item: Item,
-        row: _Row,
-        *,
-        result: bytes | None = None,
-        seconds: float | None = None,
-        stage: str | None = None,
-        error: str | None = None,
+    def failed(self, item: Item, stage: str, cause: str, *, quarantined: bool = False) -> None:
+        """Write down an item that could not be done; committed on return.
+
+        The next run tries it again, unless a result from before answers what it asks: that stays, and is dropped only
+        by the next result. In `quarantined`, it is not tried while its content is what it is now.
+        """
+        content = _content(item.source) if quarantined else None
+        with self._transaction() as database:
+            self._put_failure(database, key_of(item), item.source, (stage, cause), content)
+            in_flight.clear(database, key_of(item))
+
+    def set_baseline(self, key: str, baseline: Baseline) -> None:
+        """Keep this for later runs, in place of what was there under the same key."""
+        with self._transaction() as database:
+            entry = (key, *astuple(baseline), _now())
+            database.execute("INSERT OR REPLACE INTO baselines VALUES (?, ?, ?, ?, ?)", entry)
+
+    def _count_deaths(self) -> None:
+        """A death for each item that a run which died had in flight; quarantine for those that have had enough."""
+        found = self._database.fetch(in_flight.LIVE)
+        if not found:
+            return
+        deadly = [(key, Path(os.fsdecode(source))) for *key, source, deaths in found if deaths + 1 >= in_flight.DEADLY]
+        contents = [_content(source) for _, source in deadly]
+        with self._transaction() as database:
+            in_flight.count_deaths(database)
+            for ((task, name), source), content in zip(deadly, contents, strict=True):
+                # Its deaths stay counted: asked for again, it is a suspect still, and one more is enough.
+                self._put_failure(database, (task, name), source, ("run", in_flight.CAUSE), content)
+
+    def _put_failure(
+        self, database: sqlite3.Connection, key: Key, source: Path, why: tuple[str, str], content: Content | None
     ) -> None:
-        mark = row.fingerprint
-        entry = (
-            *_key(item), os.fsencode(item.source), mark.size, mark.mtime_ns, _signed(mark.inode), row.content_hash,
-            row.inference_key, row.rendering_key, result, row.status, _plain(stage), _plain(error), seconds,
-            self._run_id, row.finished_at,
-        )  # fmt: skip
-        with self._transaction():
-            self._flush_touched()
-            self._database.execute(f"INSERT OR REPLACE INTO items VALUES ({','.join('?' * len(entry))})", entry)
-            self._put_outputs(item, row.outputs)
-        self._rows[_key(item)] = row
+        """`why` is stage and cause; with a content, the item is in quarantine as long as it has that."""
+        stage, cause = map(show, why)
+        columns = {
+            "source": os.fsencode(source),
+            "status": "quarantined" if content else "failed",
+            "stage": stage,
+            "error": cause,
+            "run_id": self._run_id,
+            "finished_at": _now(),
+        }
+        ledger_rows.put_failure(database, key, columns)
+        if content:
+            ledger_rows.pin(database, key, *content)
 
-    def _put_outputs(self, item: Item, sizes: Mapping[bytes, int]) -> None:
-        self._database.execute("DELETE FROM outputs WHERE task = ? AND id = ?", _key(item))
-        entries = [(*_key(item), path, size) for path, size in sizes.items()]
-        self._database.executemany("INSERT INTO outputs VALUES (?, ?, ?, ?)", entries)
-
-    def _flush_touched(self) -> None:
-        entries = [(f.size, f.mtime_ns, _signed(f.inode), *key) for key, f in self._touched]
-        query = "UPDATE items SET size = ?, mtime_ns = ?, inode = ? WHERE task = ? AND id = ?"
-        self._database.executemany(query, entries)
-        self._touched.clear()
-
-    # --- the database ------------------------------------------------------------------------------------------------
-
-    def _read_rows(self) -> dict[Key, _Row]:
-        columns = "task, id, size, mtime_ns, inode, content_hash, inference_key, rendering_key, status, stage, error"
-        rows: dict[Key, _Row] = {}
-        for found in self._database.execute(f"SELECT {columns}, finished_at FROM items"):
-            task, name, size, mtime_ns, inode, digest, inference, rendering, status, stage, error, finished = found
-            mark = Fingerprint(size, mtime_ns, _unsigned(inode))
-            rows[task, name] = _Row(mark, digest, inference, rendering, status, f"{stage}: {error}", finished, {})
-        for task, name, path, size in self._database.execute("SELECT task, id, path, size FROM outputs"):
-            if (task, name) in rows:
-                rows[task, name].outputs[path] = size
-        return rows
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        with file_errors(self.path):
-            self._database.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-                self._database.execute("COMMIT")
-            except BaseException:
-                if self._database.in_transaction:
-                    self._database.execute("ROLLBACK")
-                raise
-
-    def _output_sizes(self, outputs: Sequence[Path]) -> dict[bytes, int]:
+    def _packed(self, outputs: Sequence[Path]) -> bytes:
         try:
-            return {self._relative(path): path.stat().st_size for path in outputs}
+            return pack_outputs(self._decider.output_sizes(outputs))
         except OSError as error:
             raise SetupError(f"output is gone: {show(error.filename)}: {error.strerror}") from error
 
-    def _relative(self, path: Path) -> bytes:
-        name = os.fsencode(path)
-        if not name.startswith(self._prefix):
-            raise ValueError(f"{show(path)} is not below {show(os.fsdecode(self._prefix))}")
-        return name[len(self._prefix) :]
 
-
-def _key(item: Item) -> Key:
-    return item.task, item.id
-
-
-def _size(path: Path) -> int | None:
+def _content(source: Path) -> Content:
+    """A file's content as of now; that of no file where it cannot be read."""
     try:
-        return os.stat(path).st_size  # noqa: PTH116 - see fingerprint
+        return fingerprint(source), content_hash(source)
     except OSError:
-        return None
+        return NO_CONTENT, ""
 
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _plain(text: str | None) -> str | None:
-    """Text that SQLite can hold: surrogates, from names that are no UTF-8, as escapes."""
-    return None if text is None else show(text)
-
-
-def _signed(number: int) -> int:
-    """SQLite's integers are signed; some file systems have inodes of 64 bits."""
-    return number - (1 << 64) if number >= 1 << 63 else number
-
-
-def _unsigned(number: int) -> int:
-    return number + (1 << 64) if number < 0 else number

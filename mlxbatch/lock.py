@@ -12,7 +12,9 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from filelock import FileLock, Timeout
 
@@ -20,7 +22,7 @@ from mlxbatch import holder
 from mlxbatch.disk import cause
 from mlxbatch.errors import LockedError, SetupError, show
 from mlxbatch.holder import Holder, State
-from mlxbatch.state import on_network, state_folder
+from mlxbatch.state import FOLDER, on_network, state_folder
 
 # Seconds between two tries to get a lock that is waited for.
 POLL = 0.5
@@ -77,6 +79,31 @@ def _acquired(output_root: Path, folder: Path, break_lock: bool, wait: float, sa
                 say(held.who)
                 told = True
             time.sleep(min(POLL, left))
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a holder file says of who has the lock: nobody ("free"), or one whose process is "alive" or "dead" here.
+
+    One "elsewhere" is of another host; of one "unreadable" nothing can be told. A run is refused for both.
+    """
+
+    state: Literal["free", "alive", "dead", "elsewhere", "unreadable"]
+    holder: Holder | None = None
+
+
+def standing(output_root: Path) -> Standing:
+    """How it stands with an output root's lock. Only looks: to try the lock would refuse a run that begins just then.
+
+    SetupError where the holder file cannot be read.
+    """
+    path = output_root / FOLDER / "lock.json"
+    found = _read(path)
+    if found is None:
+        return Standing("free")
+    if not isinstance(found, Holder):
+        return Standing("unreadable")
+    return Standing(holder.state(found, holder.this_system(), shared=on_network(path.parent)).value, found)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,18 +59,38 @@ def wait_fraction(spans: Sequence[Span]) -> float | None:
 
 
 @dataclass(slots=True)
+class Mean:
+    """The mean of what is added; None is a reading that could not be taken, and does not count."""
+
+    total: float = 0.0
+    count: int = 0
+
+    def add(self, value: float | None) -> None:
+        if value is not None:
+            self.total += value
+            self.count += 1
+
+    @property
+    def value(self) -> float | None:
+        return self.total / self.count if self.count else None
+
+
+@dataclass(slots=True)
 class RunStats:
     """A run's counters, fed as it goes; the clock starts when it is made and stands still after `stop`.
 
+    `found` is how many items there are, `quarantined` how many of the failed ones are passed over from now on,
+    `governor` how often each of its steps was taken, `cpu` and `gpu` the mean shares that were busy, 0 to 1.
     `clock` gives seconds, as time.monotonic does, on which the spans of the readings are too.
     """
 
     clock: Callable[[], float] = time.monotonic
+    found: int = 0
     done: int = 0
     rendered: int = 0
     skipped: int = 0
     failed: int = 0
-    left: int = 0
+    quarantined: int = 0
     audio_seconds: float = 0.0
     tokens: int = 0
     warnings: int = 0
@@ -80,6 +100,10 @@ class RunStats:
     spans: list[Span] = field(default_factory=list)
     failures: list[Failed] = field(default_factory=list)
     reasons: Counter[str] = field(default_factory=Counter)
+    governor: Counter[str] = field(default_factory=Counter)
+    governor_step: str = "open"
+    cpu: Mean = field(default_factory=Mean)
+    gpu: Mean = field(default_factory=Mean)
     _begin: float = field(init=False)
     _end: float | None = field(init=False, default=None)
 
@@ -101,6 +125,7 @@ class RunStats:
                 self.tokens += sum(window.tokens for window in result.windows)
             case Failed():
                 self.failed += 1
+                self.quarantined += result.quarantined
                 self.failures.append(result)
             case Skipped():
                 self.skipped += 1
@@ -114,6 +139,17 @@ class RunStats:
         # it took, so it belongs in the log and not in these sums.
         self.spans += [span for span in readings.spans if span.stage != "features"]
 
+    def event(self, kind: str, facts: Mapping[str, Any]) -> None:
+        """Take an event of the run (see runlog): the governor's steps are counted, a sample's shares averaged."""
+        match kind:
+            case "governor":
+                self.governor_step = str(facts["step"])
+                self.governor[self.governor_step] += 1
+            case "sample":
+                self.cpu.add(facts.get("cpu"))
+                self.gpu.add(facts.get("gpu"))
+                self.peak_rss = max(self.peak_rss, facts.get("rss") or 0)
+
     def stop(self) -> None:
         """Stop the clock: what comes after, such as printing the table, is not the run's time."""
         self._end = self.clock()
@@ -121,6 +157,11 @@ class RunStats:
     @property
     def wall_seconds(self) -> float:
         return (self.clock() if self._end is None else self._end) - self._begin
+
+    @property
+    def left(self) -> int:
+        """Items that were found, and neither done, failed nor skipped when the run ended: it was stopped before."""
+        return max(0, self.found - self.done - self.failed - self.skipped)
 
     def stage_seconds(self) -> dict[str, float]:
         """Busy seconds of each stage; stages overlap, so they need not add up to the wall time."""
@@ -134,6 +175,7 @@ class RunStats:
             "rendered": self.rendered,
             "skipped": self.skipped,
             "failed": self.failed,
+            "quarantined": self.quarantined,
             "left": self.left,
             "warnings": self.warnings,
             "audio_seconds": self.audio_seconds,
@@ -148,6 +190,8 @@ class RunStats:
             "stage_seconds": self.stage_seconds(),
             "skip_reasons": dict(self.reasons.most_common()),
             "failures": [_failure(failed) for failed in self.failures],
+            "utilisation": {"cpu": self.cpu.value, "gpu": self.gpu.value},
+            "governor": dict(self.governor),
         }
 
 

@@ -48,3 +48,25 @@ def padding_ratio(planned: Iterable[Planned]) -> float:
         real += sum(lengths)
         padded += max(lengths) * len(lengths)
     return 1.0 - real / padded if padded else 0.0
+
+
+class Countdown:
+    """Counts the groups of a plan down, to tell when the last recording of one is finished. Times as they are given."""
+
+    def __init__(self, planned: Sequence[Planned], now: float) -> None:
+        self._lengths = {number: [one.seconds for one in group] for number, group in enumerate(groups(planned))}
+        self._left = {number: len(lengths) for number, lengths in self._lengths.items()}
+        self._began = now
+
+    def finished(self, planned: Planned, now: float) -> dict[str, float] | None:
+        """Take a recording off; the facts of its group where it was the last. Groups overlap: each lasts from the end
+        of the one before."""
+        group = planned.group
+        self._left[group] -= 1
+        if self._left[group]:
+            return None
+        lengths = self._lengths.pop(group)
+        facts = {"group": group, "items": len(lengths), "seconds": sum(lengths), "longest": max(lengths)}
+        facts |= {"took": now - self._began}
+        self._began = now
+        return facts

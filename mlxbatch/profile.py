@@ -33,11 +33,15 @@ Tree = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A validated profile, the files it came from (lowest precedence first), and what the user should know."""
+    """A validated profile, the files it came from (lowest precedence first), and what the user should know.
+
+    `why` says what chose the profile: "--profile", the settings file and line that names it, or the platform.
+    """
 
     profile: Profile
     sources: tuple[Path, ...]
     notes: tuple[str, ...] = ()
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +77,11 @@ def load(
     """
     user_dir = _user_dir() if user_dir is None else user_dir
     settings = [layer for path in (user_dir / "config.toml", project) if (layer := _read_if_there(path))]
-    chosen, notes = _choose(name_or_file, settings, user_dir)
+    chosen, why, notes = _choose(name_or_file, settings, user_dir)
     layers = [_read(chosen), *(_without_choice(layer) for layer in settings), _overrides(overrides or {})]
     profile = _validate(layers)
-    return Loaded(profile, tuple(layer.path for layer in layers if layer.path), (*notes, *_mismatch(profile)))
+    sources = tuple(layer.path for layer in layers if layer.path)
+    return Loaded(profile, sources, (*notes, *_mismatch(profile)), why)
 
 
 def available(user_dir: Path | None = None) -> list[str]:
@@ -87,16 +92,16 @@ def available(user_dir: Path | None = None) -> list[str]:
 # --- which profile ---------------------------------------------------------------------------------------------------
 
 
-def _choose(wanted: str | None, settings: Sequence[_Layer], user_dir: Path) -> tuple[Path, tuple[str, ...]]:
-    """The profile's file, and a note where nothing fitted this machine."""
+def _choose(wanted: str | None, settings: Sequence[_Layer], user_dir: Path) -> tuple[Path, str, tuple[str, ...]]:
+    """The profile's file, what chose it, and a note where nothing fitted this machine."""
     if wanted is not None:
-        return _find(wanted, Path(), user_dir, "--profile"), ()
+        return _find(wanted, Path(), user_dir, "--profile"), "--profile", ()
     for layer in reversed(settings):
         if "profile" in layer.tree and layer.path:
             name = layer.tree["profile"]
             if not isinstance(name, str):
                 raise UsageError(f"{layer.at('profile')}: profile = {name!r}: must be a profile's name or file")
-            return _find(name, layer.path.parent, user_dir, layer.at("profile")), ()
+            return _find(name, layer.path.parent, user_dir, layer.at("profile")), layer.at("profile"), ()
     return _for_this_machine()
 
 
@@ -127,7 +132,7 @@ def package_profiles() -> Path:
     return installed if installed.is_dir() else package.parent / "profiles"
 
 
-def _for_this_machine() -> tuple[Path, tuple[str, ...]]:
+def _for_this_machine() -> tuple[Path, str, tuple[str, ...]]:
     """The package's own profile for this platform, one for this very machine before one for any."""
     here, machine = this_machine()
     found = []
@@ -135,10 +140,10 @@ def _for_this_machine() -> tuple[Path, tuple[str, ...]]:
         tree = _read(path).tree
         if tree.get("platform") == here and tree.get("machine", "any") in (machine, "any"):
             found.append((tree.get("machine", "any") == "any", path))
+    why = f"{here} on {machine}"
     if found:
-        return min(found)[1], ()
-    note = f"no profile for {here} on {machine}: {FALLBACK} is used"
-    return package_profiles() / f"{FALLBACK}.toml", (note,)
+        return min(found)[1], why, ()
+    return package_profiles() / f"{FALLBACK}.toml", why, (f"no profile for {why}: {FALLBACK} is used",)
 
 
 def this_machine() -> tuple[str, str]:
@@ -156,9 +161,13 @@ def _mismatch(profile: Profile) -> tuple[str, ...]:
 
 
 def _user_dir() -> Path:
+    """Where the user's settings are; for a user without a home, a place where nothing can be."""
     from platformdirs import user_config_path
 
-    return user_config_path("mlxbatch")
+    try:
+        return user_config_path("mlxbatch")
+    except (RuntimeError, OSError, KeyError):
+        return Path(os.devnull, "mlxbatch")
 
 
 # --- reading and merging ---------------------------------------------------------------------------------------------

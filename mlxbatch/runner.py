@@ -2,109 +2,47 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from mlxbatch import budget
 from mlxbatch.audio import decode
 from mlxbatch.disk import Space, forecast
-from mlxbatch.errors import ItemError, item_stage
-from mlxbatch.host import EngineHost
-from mlxbatch.ledger import Decision, Fingerprint, Fresh, Infer, Ledger, Render, content_hash, fingerprint
-from mlxbatch.pacing import Pace, TimeIsUp
-from mlxbatch.pipeline import Prefetch
-from mlxbatch.plan import plan
-from mlxbatch.probe import probe
-from mlxbatch.types import (
-    Done,
-    Failed,
-    Item,
-    Job,
-    JobFailed,
-    Output,
-    Planned,
-    Probed,
-    Readings,
-    Recording,
-    Result,
-    Skipped,
-    TranscribeOptions,
-    Transcript,
+from mlxbatch.errors import DeviceLost, ItemError, item_stage
+from mlxbatch.feed import Feed, Prepared
+from mlxbatch.governor import Room
+from mlxbatch.host import Changed, EngineHost, Happening
+from mlxbatch.ledger import (
+    Baseline,
+    Decision,
+    Fresh,
+    Infer,
+    Ledger,
+    Quarantined,
+    Render,
+    content_hash,
+    fingerprint,
 )
+from mlxbatch.ledger_rows import key_of
+from mlxbatch.machine import read_machine
+from mlxbatch.overseer import Overseer, TakeOver
+from mlxbatch.pacing import Pace
+from mlxbatch.plan import Countdown, plan
+from mlxbatch.probe import probe
+from mlxbatch.run_settings import ModelKey as ModelKey
+from mlxbatch.run_settings import RunSettings as RunSettings
+from mlxbatch.types import Done, Failed, Item, JobFailed, Output, Planned, Probed, Result, Skipped, Transcript
+from mlxbatch.watcher import Watcher as Watcher
 from mlxbatch.worker import Event, Loaded
 from mlxbatch.writers import WRITERS
 from mlxbatch.writers.files import output_path, write_outputs
 
-# Seconds between two looks at the time while a recording is being decoded.
-DECODING = 0.25
-
-
-@dataclass(frozen=True, slots=True)
-class RunSettings:
-    """How a run goes. Keys are the ledger's: what changes a result, and what changes its rendering.
-
-    `stop_at` is on time.monotonic: from then on nothing is begun. `min_free` bytes of the output's disk stay free.
-    """
-
-    output: Path
-    formats: tuple[str, ...]
-    inference_key: str
-    rendering_key: str
-    options: TranscribeOptions = field(default_factory=TranscribeOptions)
-    batch_size: int = 8
-    workers: int = 2
-    prefetch_bytes: int = 512 * 10**6
-    prefetch_items: int = 32
-    force: bool = False
-    min_free: int = 0
-    stop_at: float | None = None
-    max_load: float | None = None
-
-    @property
-    def scratch(self) -> Path:
-        return self.output / ".mlxbatch" / "tmp"
-
-
-class Watcher:
-    """Told what happens, as it happens; does nothing by itself."""
-
-    def found(self, items: int) -> None:
-        """How many items there are in all."""
-
-    def starting(self, items: int) -> None:
-        """So many need inference, and the engine begins to load."""
-
-    def loaded(self, loaded: Loaded) -> None:
-        """The engine is there."""
-
-    def planned(self, planned: Sequence[Planned]) -> None:
-        """What will be inferred, in order."""
-
-    def window(self, planned: Planned, output: Output) -> None:
-        """A window is finished."""
-
-    def readings(self, readings: Readings) -> None:
-        """Memory and stages, with every reply of the host."""
-
-    def left(self, items: int) -> None:
-        """So many were not begun, or not finished, within the time limit: the run ends without them."""
-
-    def event(self, kind: str, facts: Mapping[str, Any]) -> None:
-        """What the run did about the machine: "governor", "child", "leak", "group"; facts as JSON can hold them."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Prepared:
-    """A decoded recording and what its file was before it was read."""
-
-    planned: Planned
-    recording: Recording
-    fingerprint: Fingerprint
-    content_hash: str
+# Headers that are read under one mark in the ledger: a mark costs a write, and one of so many is soon found.
+PROBED_AT_ONCE = 64
 
 
 def transcribe(
@@ -116,7 +54,7 @@ def transcribe(
     Closing the generator early leaves no thread and no child behind. SetupError where nothing can be written. Past
     `stop_at` the items that are left have no Result, and the watcher is told how many they are.
     """
-    run = _Run(hosts[0], ledger, settings, watcher)
+    run = _Run(hosts, ledger, settings, watcher)
     watcher.found(len(items))
     todo: list[Item] = []
     for item in items:
@@ -124,7 +62,7 @@ def transcribe(
             run.left += 1
             continue
         match decide(item, ledger, settings):
-            case Fresh(why):
+            case Fresh(why) | Quarantined(why):
                 yield Skipped(item, why)
             case Render(transcript):
                 run.space.watch()
@@ -132,10 +70,7 @@ def transcribe(
             case Infer():
                 todo.append(item)
     if todo:
-        try:
-            yield from run.infer(todo)
-        finally:
-            run.host.close()
+        yield from run.infer(todo)
     if run.left:
         watcher.left(run.left)
 
@@ -146,7 +81,13 @@ def decide(item: Item, ledger: Ledger | None, settings: RunSettings) -> Decision
         return Infer("--force")
     if ledger is None:
         return Infer("new")
-    return ledger.decide(item, settings.inference_key, settings.rendering_key, _outputs(item, settings))
+    return ledger.decide(
+        item,
+        [model.inference_key for model in settings.models],
+        settings.rendering_key,
+        _outputs(item, settings),
+        retry_quarantined=settings.retry_quarantined,
+    )
 
 
 def _outputs(item: Item, settings: RunSettings) -> list[Path]:
@@ -156,110 +97,177 @@ def _outputs(item: Item, settings: RunSettings) -> list[Path]:
 class _Run:
     """One run's moving parts."""
 
-    def __init__(self, host: EngineHost, ledger: Ledger, settings: RunSettings, watcher: Watcher) -> None:
-        self.host, self.ledger, self.settings, self.watcher = host, ledger, settings, watcher
-        self._active: dict[int, _Prepared] = {}
-        self._outputs: dict[int, dict[int, Output]] = {}
-        self._undecodable: list[Failed] = []
+    def __init__(self, hosts: Sequence[EngineHost], ledger: Ledger, settings: RunSettings, watcher: Watcher) -> None:
+        self.hosts, self.ledger, self.settings, self.watcher = hosts, ledger, settings, watcher
         self.space = Space(settings.output, settings.min_free)
         self.pace = Pace(settings.stop_at, settings.max_load)
         self.left = 0  # items that have no result yet and are to have one
+        self._number = 0  # of the host that works
+        self._suspects = set(ledger.suspects())
+        self._windows: dict[int, dict[int, Output]] = {}
+        self._settled: set[str] = set()
+        self._deadly: list[Failed] = []
+        self._done_any = False
+
+    @property
+    def _model(self) -> ModelKey:
+        return self.settings.models[self._number]
 
     # ---- stages
 
     def infer(self, items: Sequence[Item]) -> Iterator[Result]:
-        """Probe while the engine loads, plan, then decode ahead of inference."""
+        """Probe while the engine loads, plan, then decode ahead of inference; the next host where memory asks for it.
+
+        The one before is closed by then: two models would need even more.
+        """
         self.left += len(items)
         self.watcher.starting(len(items))
-        self.host.start()
+        try:
+            self.hosts[0].start()
+            probed = yield from self._probe(items)
+            self.space.require(forecast([one.seconds for one in probed], self.settings.formats))
+            while probed and not self.pace.over():
+                try:
+                    return (yield from self._load_and_run(self.hosts[self._number], probed))
+                except TakeOver:
+                    probed = [one for one in probed if one.item.id not in self._settled]
+                    self._number += 1
+                    self.hosts[self._number].start()
+        except DeviceLost:
+            self._release()
+            raise
+        finally:
+            self.hosts[self._number].close()
+
+    def _probe(self, items: Sequence[Item]) -> Generator[Result, None, list[Probed]]:
+        """Read the headers, the suspects' last; a recording that has none is a result."""
         probed: list[Probed] = []
-        for item in items:
+        ordered = sorted(items, key=self._is_suspect)
+        for start in range(0, len(ordered), PROBED_AT_ONCE):
             if self.pace.over():
-                return
-            outcome = _attempt(item, lambda item=item: probe(item))  # type: ignore[misc]
-            if isinstance(outcome, Failed):
-                yield self._failed(outcome)
-            else:
-                probed.append(outcome)
-        if not probed:
-            return
-        self.space.require(forecast([one.seconds for one in probed], self.settings.formats))
-        loaded = self.host.load()
+                return []
+            some = ordered[start : start + PROBED_AT_ONCE]
+            with self.ledger.at_risk(some):
+                outcomes = [_attempt(item, lambda item=item: probe(item)) for item in some]  # type: ignore[misc]
+            yield from (self._failed(outcome) for outcome in outcomes if isinstance(outcome, Failed))
+            probed += [outcome for outcome in outcomes if not isinstance(outcome, Failed)]
+        return probed
+
+    def _is_suspect(self, item: Item) -> bool:
+        """Whether the program died while this was being read."""
+        return key_of(item) in self._suspects
+
+    def _load_and_run(self, host: EngineHost, probed: Sequence[Probed]) -> Iterator[Result]:
+        loaded = host.load()
         self.watcher.loaded(loaded)
-        planned, rows = self._plan(probed, loaded)
+        planned, room = self._plan(host, probed, loaded)
         self.watcher.planned(planned)
-        yield from self._run(planned, rows)
+        last, oversight = self._number + 1 == len(self.hosts), self.settings.oversight
+        oversight = replace(
+            oversight,
+            policy=replace(oversight.policy, fallback=oversight.policy.fallback and not last),
+            model_sha=self._model.sha,
+            baselines={key: found.peak for key, found in self.ledger.baselines().items()},
+        )
+        overseer = Overseer(host, loaded, room, oversight, self.watcher.event, look=read_machine)
+        yield from self._run(host, planned, overseer)
+        for key, peak in overseer.peaks().items():
+            self.ledger.set_baseline(key, Baseline(loaded.readings.active, loaded.readings.rss, peak))
 
-    def _plan(self, probed: Sequence[Probed], loaded: Loaded) -> tuple[list[Planned], int]:
-        """The order, the groups, and how many rows memory allows at once."""
+    def _plan(self, host: EngineHost, probed: Sequence[Probed], loaded: Loaded) -> tuple[list[Planned], Room]:
+        """The order, the groups, and how many rows memory allows at once. Suspects come last, each a group."""
         lengths = sorted({one.seconds for one in probed})
-        needs = dict(zip(lengths, self.host.needs(lengths), strict=True))
-        room = budget.planning_budget(loaded.memory_limit, loaded.weights)
-        planned = plan(probed, batch_size=self.settings.batch_size, need=needs.__getitem__, budget=room)
-        largest = max(needs.values(), default=0)
+        self._needs = dict(zip(lengths, host.needs(lengths), strict=True))
+        fits = budget.planning_budget(loaded.memory_limit, loaded.weights)
+        clear = [one for one in probed if not self._is_suspect(one.item)]
+        planned = plan(clear, batch_size=self.settings.batch_size, need=self._needs.__getitem__, budget=fits)
+        first = planned[-1].group + 1 if planned else 0
+        suspects = [one for one in probed if self._is_suspect(one.item)]
+        planned += [Planned(one, first + number) for number, one in enumerate(suspects)]
+        largest = max(self._needs.values(), default=0)
         rows = budget.slots(loaded.memory_limit, loaded.weights, largest, self.settings.batch_size)
-        return planned, rows
+        return planned, Room(loaded.memory_limit, loaded.weights, self.settings.batch_size, rows)
 
-    def _run(self, planned: Sequence[Planned], rows: int) -> Iterator[Result]:
-        jobs = _Jobs(planned, self.settings, self.pace, self._active, self._undecodable)
+    def _run(self, host: EngineHost, planned: Sequence[Planned], overseer: Overseer) -> Iterator[Result]:
+        self._windows.clear()
+        groups = Countdown(planned, time.monotonic())
+        clear, suspects = _parted(planned, lambda one: self._is_suspect(one.probed.item))
+        feed = Feed(clear, suspects, self._prepare, self.settings, self.pace)
         # Closed in reverse: who waits for a job is let go before the host waits for whoever that is.
-        with self._time_limit(), closing(self.host.run(jobs, rows)) as events, closing(jobs):
-            for event in _in_time(events):
-                self.watcher.readings(event.readings)
-                self._tell()
-                yield from self._undecoded()
-                result = self._take(event.output)
-                if result is not None:
-                    jobs.release(self._active.pop(event.output.job_id))
-                    yield result
-                    self.space.watch()
-            yield from self._undecoded()
-            for prepared in self._active.values() if not self.pace.over() else ():
+        with closing(host.run(feed, overseer.allowance)) as events, closing(feed):
+            for event in events:
+                yield from self._undecoded(feed, groups, overseer)
+                self._oversee(event, feed, overseer)
+                if self.pace.grace() == 0.0:
+                    return
+                if isinstance(event, Event):
+                    yield from self._finished(event.output, feed, groups, overseer)
+            yield from self._undecoded(feed, groups, overseer)
+            for prepared in feed.active.values() if not self.pace.over() else ():
                 yield self._failed(Failed(prepared.planned.probed.item, "infer", "the engine ended without a result"))
 
-    @contextmanager
-    def _time_limit(self) -> Iterator[None]:
-        """Inside the block TimeIsUp comes out of the host when the grace is over."""
-        grace = self.pace.grace()
-        if grace is None:
-            yield
-            return
-        timer = threading.Timer(grace, self.host.interrupt, [TimeIsUp("the time limit and its grace are over")])
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
-            timer.join()
+    def _prepare(self, planned: Planned) -> Prepared | Failed:
+        """Decode one recording, on a worker's thread. The file's identity comes first: a later change shows then."""
+        item = planned.probed.item
 
-    def _tell(self) -> None:
+        def prepare() -> Prepared:
+            with item_stage(item.source, "decode"):
+                mark, digest = fingerprint(item.source), content_hash(item.source)
+                with self.ledger.at_risk([item]):
+                    return Prepared(planned, decode(item), mark, digest)
+
+        return _attempt(item, prepare)
+
+    def _oversee(self, event: Happening, feed: Feed, overseer: Overseer) -> None:
         while self.pace.told:
             self.watcher.event("governor", self.pace.told.popleft())
-
-    def _undecoded(self) -> Iterator[Result]:
-        while self._undecodable:
-            yield self._failed(self._undecodable.pop(0))
+        if not isinstance(event, Changed):
+            self.watcher.readings(event.readings)
+        # A copy, made in one step: the feed's thread adds to it.
+        active = list(feed.active.values())
+        overseer.needs(max((self._needs[one.planned.probed.seconds] for one in active), default=0))
+        overseer.see(event)
 
     # ---- results
 
-    def _take(self, output: Output | JobFailed) -> Result | None:
+    def _undecoded(self, feed: Feed, groups: Countdown, overseer: Overseer) -> Iterator[Result]:
+        while feed.aside:
+            planned, failed = feed.aside.popleft()
+            yield self._failed(failed)
+            self._count(planned, groups, overseer)
+
+    def _finished(
+        self, output: Output | JobFailed, feed: Feed, groups: Countdown, overseer: Overseer
+    ) -> Iterator[Result]:
+        """The result that an output completes, if it does."""
+        result = self._take(output, feed.active[output.job_id])
+        if result is not None:
+            planned = feed.release(output.job_id).planned  # and its samples go
+            yield result
+            self.space.watch()
+            self._count(planned, groups, overseer)
+
+    def _count(self, planned: Planned, groups: Countdown, overseer: Overseer) -> None:
+        facts = groups.finished(planned, time.monotonic())
+        if facts is not None:
+            overseer.group_done(facts)
+
+    def _take(self, output: Output | JobFailed, prepared: Prepared) -> Result | None:
         """Join a window to its recording; a Result once the recording is complete."""
-        prepared = self._active[output.job_id]
         item = prepared.planned.probed.item
         if isinstance(output, JobFailed):
-            self._outputs.pop(output.job_id, None)
-            return self._failed(Failed(item, "infer", output.cause))
+            self._windows.pop(output.job_id, None)
+            return self._failed(Failed(item, "infer", output.cause, quarantined=output.deadly))
         self.watcher.window(prepared.planned, output)
         # By number: a job that was begun anew after a crash repeats the windows it had finished, or comes to fewer.
-        windows = self._outputs.setdefault(output.job_id, {})
+        windows = self._windows.setdefault(output.job_id, {})
         windows[output.window] = output
         if not output.last:
             return None
-        del self._outputs[output.job_id]
+        del self._windows[output.job_id]
         return self._done(prepared, [windows[number] for number in sorted(windows) if number <= output.window])
 
-    def _done(self, prepared: _Prepared, outputs: Sequence[Output]) -> Result:
+    def _done(self, prepared: Prepared, outputs: Sequence[Output]) -> Result:
         item, recording = prepared.planned.probed.item, prepared.recording
         transcript = Transcript(
             segments=tuple(segment for output in outputs for segment in output.segments),
@@ -267,6 +275,7 @@ class _Run:
             seconds=recording.seconds,
             warnings=recording.warnings,
             truncated=recording.truncated,
+            model=self._model.name,
         )
         outcome = _attempt(item, lambda: self._write(item, transcript))
         if isinstance(outcome, Failed):
@@ -275,15 +284,18 @@ class _Run:
             item,
             fingerprint=prepared.fingerprint,
             content_hash=prepared.content_hash,
-            inference_key=self.settings.inference_key,
+            inference_key=self._model.inference_key,
             rendering_key=self.settings.rendering_key,
             transcript=transcript,
             outputs=outcome,
             seconds=recording.seconds,
+            model=self._model.name,
         )
-        self.left -= 1
+        self._settle(item)
+        self._done_any = True
         windows = tuple(output.stats for output in outputs)
-        return Done(item, tuple(outcome), recording.seconds, windows, transcript.warnings)
+        took = sum(window.latency for window in windows)
+        return Done(item, tuple(outcome), recording.seconds, windows, transcript.warnings, took, self._model.name)
 
     def rerendered(self, item: Item, transcript: Transcript) -> Result:
         """Other formats of a stored result: no inference."""
@@ -292,7 +304,7 @@ class _Run:
             # Not written down: the row keeps its transcript, and the next run renders it again.
             return outcome
         self.ledger.rendered(item, self.settings.rendering_key, outcome)
-        return Done(item, tuple(outcome), transcript.seconds, (), transcript.warnings)
+        return Done(item, tuple(outcome), transcript.seconds, (), transcript.warnings, model=transcript.model)
 
     def _write(self, item: Item, transcript: Transcript) -> list[Path]:
         paths = _outputs(item, self.settings)
@@ -301,9 +313,20 @@ class _Run:
         return paths
 
     def _failed(self, failed: Failed) -> Failed:
-        self.ledger.failed(failed.item, failed.stage, failed.error)
-        self.left -= 1
+        self._settle(failed.item)
+        if failed.quarantined:
+            self._deadly.append(failed)
+        self.ledger.failed(failed.item, failed.stage, failed.error, quarantined=failed.quarantined)
         return failed
+
+    def _settle(self, item: Item) -> None:
+        self._settled.add(item.id)
+        self.left -= 1
+
+    def _release(self) -> None:
+        """Every engine died and not one recording was done: the machine is to blame, and the next run tries all."""
+        for failed in self._deadly if not self._done_any else ():
+            self.ledger.failed(failed.item, failed.stage, failed.error)
 
 
 T = TypeVar("T")
@@ -317,102 +340,6 @@ def _attempt(item: Item, work: Callable[[], T]) -> T | Failed:
         return Failed(item, error.stage, error.cause)
 
 
-def _in_time(events: Iterator[Event]) -> Iterator[Event]:
-    """Events up to the end of the grace after the time limit."""
-    try:
-        yield from events
-    except TimeIsUp:
-        return
-
-
-def _prepare(planned: Planned) -> _Prepared:
-    """Decode one recording, on a worker's thread. The file's identity is taken first: a later change shows next run."""
-    item = planned.probed.item
-    with item_stage(item.source, "decode"):
-        mark, digest = fingerprint(item.source), content_hash(item.source)
-        return _Prepared(planned, decode(item), mark, digest)
-
-
-class _Jobs:
-    """Jobs in plan order (engines.base.Jobs), decoded ahead; what cannot be decoded is put aside and passed over.
-
-    Each waits for its turn (mlxbatch.pacing); after the time limit none comes.
-    """
-
-    def __init__(
-        self,
-        planned: Sequence[Planned],
-        settings: RunSettings,
-        pace: Pace,
-        active: dict[int, _Prepared],
-        aside: list[Failed],
-    ) -> None:
-        self._options, self._pace, self._active, self._aside = settings.options, pace, active, aside
-        self._changed = threading.Condition()
-        self._closed = False
-        self._prefetch: Prefetch[Planned, _Prepared | Failed] = Prefetch(
-            lambda one: _attempt(one.probed.item, lambda: _prepare(one)),
-            planned,
-            workers=settings.workers,
-            count=settings.prefetch_items,
-            size=settings.prefetch_bytes,
-            cost=_cost,
-        )
-        self._planned = iter(planned)
-        self._number = -1
-
-    def __iter__(self) -> Iterator[Job]:
-        return self
-
-    def __next__(self) -> Job:
-        while True:
-            self._await_turn()
-            prepared = next(self._prefetch)
-            planned = next(self._planned)
-            self._number += 1
-            if isinstance(prepared, Failed):
-                self._aside.append(prepared)
-                self._prefetch.release(_cost(planned))
-                continue
-            self._active[self._number] = prepared
-            return self._job(prepared)
-
-    def _job(self, prepared: _Prepared) -> Job:
-        recording, planned = prepared.recording, prepared.planned
-        return Job(
-            id=self._number,
-            item_id=planned.probed.item.id,
-            samples=recording.samples,
-            seconds=recording.seconds,
-            group=planned.group,
-            options=self._options,
-        )
-
-    def _await_turn(self) -> None:
-        with self._changed:
-            while not self._closed and (pause := self._pace.pause(len(self._active))) is not None:
-                if pause == 0.0 and (self._pace.stop_at is None or self._prefetch.ready()):
-                    return
-                self._changed.wait(pause or DECODING)
-        raise StopIteration
-
-    def ready(self) -> bool:
-        pause = self._pace.pause(len(self._active))
-        return pause is None or (pause == 0.0 and self._prefetch.ready())
-
-    def release(self, prepared: _Prepared) -> None:
-        """A recording is done with: another may be decoded, or begun."""
-        self._prefetch.release(_cost(prepared.planned))
-        with self._changed:
-            self._changed.notify_all()
-
-    def close(self) -> None:
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
-        self._prefetch.close()
-
-
-def _cost(planned: Planned) -> int:
-    """Bytes of the decoded samples, mono float32 at 16 kHz, by the header's length."""
-    return int(planned.probed.seconds * 16_000 * 4)
+def _parted(planned: Sequence[Planned], later: Callable[[Planned], bool]) -> tuple[list[Planned], list[Planned]]:
+    """Those that are not to come later, and those that are."""
+    return [one for one in planned if not later(one)], [one for one in planned if later(one)]

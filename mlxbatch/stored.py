@@ -1,4 +1,4 @@
-"""Transcripts as JSON, and the keys that say whether a stored one still answers the question. Pure."""
+"""Transcripts and outputs as they are stored, and the keys that say whether one still answers the question. Pure."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ def transcript_to_json(transcript: Transcript) -> dict[str, Any]:
         "seconds": transcript.seconds,
         "warnings": list(transcript.warnings),
         "truncated": transcript.truncated,
+        "model": transcript.model,
     }
 
 
@@ -34,6 +35,7 @@ def transcript_from_json(data: Mapping[str, Any]) -> Transcript:
         seconds=data["seconds"],
         warnings=tuple(data["warnings"]),
         truncated=data["truncated"],
+        model=data.get("model", ""),
     )
 
 
@@ -59,6 +61,19 @@ def unpack(blob: bytes) -> Transcript:
         return transcript_from_json(json.loads(zlib.decompress(blob)))
     except (zlib.error, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a stored transcript: {error}") from error
+
+
+def pack_outputs(sizes: Mapping[bytes, int]) -> bytes:
+    """Output files and their sizes in bytes, as one value: path, NUL, size, NUL and so on; no path holds a NUL."""
+    return b"".join(b"%b\0%d\0" % (path, size) for path, size in sizes.items())
+
+
+def unpack_outputs(packed: bytes) -> dict[bytes, int]:
+    """Raises ValueError for anything that `pack_outputs` did not write."""
+    parts = packed.split(b"\0")
+    if parts.pop() or len(parts) % 2:
+        raise ValueError("not a list of outputs")
+    return dict(zip(parts[::2], map(int, parts[1::2]), strict=True))
 
 
 def inference_key(*, model_sha: str, engine: str, engine_version: str, options: TranscribeOptions, dtype: str) -> str:

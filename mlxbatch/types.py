@@ -139,10 +139,11 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class JobFailed:
-    """A job that its engine gave up; the others go on."""
+    """A job that its engine gave up; the others go on. `deadly`: it ended the engine's process, again and again."""
 
     job_id: int
     cause: str
+    deadly: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +162,8 @@ class Readings:
 
     `active`, `cache` and `peak` are the framework's own counters (peak excludes the cache, and is that of the time
     since the last readings), `rss` is the process's. `live` rows are being worked on; `progress` counts the engine's
-    steps, whatever they are: while it stands still, nothing happens.
+    steps, whatever they are: while it stands still, nothing happens. `shortages` counts the times that the device had
+    no memory for what was asked.
     """
 
     active: int = 0
@@ -170,18 +172,36 @@ class Readings:
     rss: int = 0
     live: int = 0
     progress: int = 0
+    shortages: int = 0
     spans: tuple[Span, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
+class Allowance:
+    """What the governor allows: at most `rows` live rows, none beyond those that are live while it holds.
+
+    With nothing live one row is always allowed: a job is done or fails, and is never waited for. Whenever `reclaims`
+    grows, memory that is kept for reuse is given back.
+    """
+
+    rows: int
+    hold: bool = False
+    reclaims: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Transcript:
-    """All that is known of one recording's speech; every output format is rendered from it."""
+    """All that is known of one recording's speech; every output format is rendered from it.
+
+    `model` is the name of the one that heard it, "" where an older version did not write it down.
+    """
 
     segments: tuple[Segment, ...]
     language: str | None
     seconds: float
     warnings: tuple[str, ...] = ()
     truncated: bool = False
+    model: str = ""
 
     @property
     def text(self) -> str:
@@ -195,7 +215,7 @@ class Done:
     seconds: float
     windows: tuple[WindowStats, ...] = ()
     warnings: tuple[str, ...] = ()
-    took: float = 0.0  # wall seconds from being handed to the engine to being written
+    took: float = 0.0  # seconds its windows spent in batches
     model: str = ""
 
 

@@ -8,6 +8,7 @@ import signal
 import threading
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from multiprocessing.shared_memory import SharedMemory
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from mlxbatch.engines import registry
 from mlxbatch.engines.base import Engine, EngineSpec, Jobs
 from mlxbatch.errors import MlxBatchError
-from mlxbatch.types import Job, JobFailed, Output, Readings
+from mlxbatch.types import Allowance, Job, JobFailed, Output, Readings
 
 # Samples of one piece of a recording on its way to a child: 4 MiB, so that it fits the 64 MB of shared memory that a
 # container has by default, however long the recording.
@@ -32,16 +33,16 @@ class AskNeeds:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """Run jobs with at most `rows` live. `jobs` is None on the way to a child, which gets them one by one."""
-
-    rows: int
-    jobs: Jobs | None = None
+class Stop:
+    pass
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
-    pass
+class Run:
+    """Run jobs within an allowance. `jobs` is None on the way to a child, which gets them one by one."""
+
+    allowance: Allowance
+    jobs: Jobs | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,8 @@ class NoMoreJobs:
 
 
 Command = AskNeeds | Run | Stop
+# Seconds between two beats of a worker.
+BEAT = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,13 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
+class Beat:
+    """The worker's process lives; whether it comes on is in the readings."""
+
+    readings: Readings
+
+
+@dataclass(frozen=True, slots=True)
 class RunEnded:
     readings: Readings
 
@@ -102,20 +112,62 @@ class Raised:
     trace: str
 
 
-Reply = Loaded | Needs | Event | RunEnded | Raised
+Reply = Loaded | Needs | Event | Beat | RunEnded | Raised
 
 
-def work(spec: EngineSpec, receive: Callable[[], Command], send: Callable[[Reply], None]) -> None:
+class Allowed:
+    """The allowance in force: set by whoever hears of it, asked by the engine at each refill (engines.base.Admit)."""
+
+    def __init__(self) -> None:
+        self.now = Allowance(1)
+        self._reclaimed = 0
+
+    def admit(self, live: int, reclaim: Callable[[], None]) -> int:
+        """How many rows may be live; reclaims first where that was asked for."""
+        now = self.now
+        if now.reclaims > self._reclaimed:
+            self._reclaimed = now.reclaims
+            reclaim()
+        return max(1, min(live, now.rows) if now.hold else now.rows)
+
+
+def work(
+    spec: EngineSpec, receive: Callable[[], Command], send: Callable[[Reply], None], allowed: Allowed | None = None
+) -> None:
     """Build the engine and serve commands until Stop, or until it raises, which is the last reply."""
     try:
         engine = registry.build(spec)
         try:
             send(Loaded(engine.weights(), engine.memory_limit(), engine.sample_rate, engine.readings()))
-            _serve(engine, receive, send)
+            with _beating(engine, send):
+                _serve(engine, receive, send, allowed or Allowed())
         finally:
             engine.close()
     except Exception as error:
         send(_raised(error))
+
+
+@contextmanager
+def _beating(engine: Engine, send: Callable[[Reply], None]) -> Iterator[None]:
+    """Beats from a thread of its own: they come while the engine is at a long piece of work, and when it hangs."""
+    ended = threading.Event()
+
+    def beat() -> None:
+        with suppress(Unheard):
+            while not ended.wait(BEAT):
+                send(Beat(engine.pulse()))
+
+    thread = threading.Thread(target=beat, name="beat", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+class Unheard(BaseException):
+    """Nobody takes what a worker says any more. No Exception, which would be the engine's own."""
 
 
 def _raised(error: BaseException) -> Raised:
@@ -124,15 +176,15 @@ def _raised(error: BaseException) -> Raised:
     return Raised(ours, cause, "".join(traceback.format_exception(error)))
 
 
-def _serve(engine: Engine, receive: Callable[[], Command], send: Callable[[Reply], None]) -> None:
+def _serve(engine: Engine, receive: Callable[[], Command], send: Callable[[Reply], None], allowed: Allowed) -> None:
     while True:
         command = receive()
         match command:
             case AskNeeds(seconds):
                 send(Needs([engine.need(length) for length in seconds]))
-            case Run(rows, jobs):
+            case Run(jobs=jobs):
                 assert jobs is not None
-                for output in engine.run(jobs, lambda live, rows=rows: rows):  # type: ignore[misc]
+                for output in engine.run(jobs, lambda live: allowed.admit(live, engine.reclaim)):
                     send(Event(output, engine.readings()))
                 send(RunEnded(engine.readings()))
             case Stop():
@@ -179,22 +231,30 @@ def child(spec: EngineSpec, commands: Connection, replies: Connection, slab: str
             except OSError:
                 os._exit(1)  # the parent is gone, as in _take
 
-    threading.Thread(target=_take, args=(commands, arrived, SharedMemory(slab), send), name="take", daemon=True).start()
-    work(spec, arrived.get, send)
+    allowed = Allowed()
+    arguments = (commands, arrived, SharedMemory(slab), send, allowed)
+    threading.Thread(target=_take, args=arguments, name="take", daemon=True).start()
+    work(spec, arrived.get, send, allowed)
     # At once: taking MLX down can hang or crash, and the parent waits for the end.
     os._exit(0)
 
 
 def _take(
-    commands: Connection, arrived: queue.Queue[Command], slab: SharedMemory, send: Callable[[Reply], None]
+    commands: Connection,
+    arrived: queue.Queue[Command],
+    slab: SharedMemory,
+    send: Callable[[Reply], None],
+    allowed: Allowed,
 ) -> None:
     jobs = ArrivingJobs()
     try:
         while True:
             match commands.recv():
-                case Run(rows):
-                    jobs = ArrivingJobs()
-                    arrived.put(Run(rows, jobs))
+                case Run(allowance):
+                    jobs, allowed.now = ArrivingJobs(), allowance
+                    arrived.put(Run(allowance, jobs))
+                case Allowance() as allowance:
+                    allowed.now = allowance
                 case JobHeader(job, count):
                     jobs.put(replace(job, samples=_samples(commands, slab, count)))
                 case NoMoreJobs():

@@ -24,6 +24,8 @@ import numpy as np
 import psutil
 import soundfile
 
+from mlxbatch.stored import unpack_outputs
+
 ROOT = Path(__file__).resolve().parents[1]
 RATE = 16_000
 FAKE = {"seconds_per_batch": 0.03}
@@ -90,9 +92,10 @@ class Victim:
         assert {name: content for name, content in found.items() if self.reference.get(name) != content} == {}
         with _ledger(self.folder / "out" / ".mlxbatch") as ledger, suppress(sqlite3.OperationalError):
             assert ledger.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-            rows = ledger.execute("SELECT id, status FROM items").fetchall()  # no such table: killed before it was made
-            named = [os.fsdecode(path) for (path,) in ledger.execute("SELECT path FROM outputs")]
-            assert {status for _, status in rows} <= {"done"}
+            # No such table: killed before it was made.
+            rows = ledger.execute("SELECT status, outputs FROM items").fetchall()
+            named = [os.fsdecode(path) for _, packed in rows for path in unpack_outputs(packed)]
+            assert {status for status, _ in rows} <= {"done"}
             assert len(named) == 2 * len(rows)
             assert set(named) <= set(found)
             return len(rows)

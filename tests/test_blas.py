@@ -134,3 +134,18 @@ def test_threads_are_put_back_after_an_error() -> None:
     with pytest.raises(ZeroDivisionError), blas.threads(1):
         _ = 1 / 0
     assert library.openblas_get_num_threads() == before
+
+
+@needs_openblas
+def test_it_says_what_it_is_once_it_is_in_place() -> None:
+    found = child(
+        """
+        from mlxbatch import blas
+        print(blas.description())
+        blas.preload()
+        print(blas.description())
+        """
+    ).splitlines()
+    assert found[0] == "none"
+    assert found[1].startswith("OpenBLAS ")
+    assert found[1].endswith(" threads")

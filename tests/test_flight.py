@@ -43,30 +43,45 @@ def test_all_goes_to_the_child_at_once() -> None:
     assert len(flight) == 1
 
 
-def test_suspects_go_one_at_a_time_and_the_one_at_fault_dies_alone() -> None:
-    flight = flight_of(0, 1, 2)
+def test_suspects_are_halved_until_the_one_at_fault_dies_alone() -> None:
+    flight = flight_of(0, 1, 2, 3, 4)
     sent(flight)
-    flight.add(job(3, 0))
+    flight.add(job(5, 0))
     assert flight.crash("killed") is None
-    assert sent(flight) == [0]
+    assert sent(flight) == [0, 1, 2]
     flight.settle(output(0, last=False))
     assert sent(flight) == [], "it is not finished yet"
     flight.settle(output(0))
+    assert flight.crash("killed") is None
     assert sent(flight) == [1]
-    assert flight.crash("killed") == JobFailed(1, "killed")
+    flight.settle(output(1))
     assert sent(flight) == [2]
-    flight.settle(output(2))
-    assert sent(flight) == [3]
+    assert flight.crash("killed") is None, "dying once by itself proves nothing"
+    assert sent(flight) == [2]
+    assert flight.crash("killed") == JobFailed(2, "killed", deadly=True)
+    assert sent(flight) == [3, 4], "the other half, cleared together"
+    flight.settle(output(4))
     flight.settle(output(3))
+    assert sent(flight) == [5]
+    flight.settle(output(5))
     assert not len(flight)
 
 
-def test_dying_once_by_itself_proves_nothing() -> None:
+def test_a_single_one_needs_more_than_one_death() -> None:
     flight = flight_of(0)
+    for _ in range(2):
+        assert sent(flight) == [0]
+        assert flight.crash("killed") is None
     assert sent(flight) == [0]
-    assert flight.crash("killed") is None
-    assert sent(flight) == [0]
-    assert flight.crash("killed") == JobFailed(0, "killed")
+    assert flight.crash("killed") == JobFailed(0, "killed", deadly=True)
+
+
+def test_where_nobody_else_can_be_the_cause_once_alone_is_proof() -> None:
+    flight = flight_of(0)
+    sent(flight)
+    assert flight.crash("stalled", proof=1) is None, "it was not known to be alone to blame"
+    sent(flight)
+    assert flight.crash("stalled", proof=1) == JobFailed(0, "stalled", deadly=True)
 
 
 def test_what_could_not_be_sent_is_no_suspect() -> None:
@@ -92,15 +107,29 @@ def test_a_suspect_that_could_not_be_sent_stays_one() -> None:
 
 
 def test_dying_again_and_again_is_the_machine_s_fault() -> None:
-    flight = flight_of(*range(20))
+    flight = flight_of(*range(64))
     for _ in range(PATIENCE):
         sent(flight)
         flight.crash("killed by SIGSEGV")
     flight.settle(output(99, last=False))  # something is finished in between
     for _ in range(PATIENCE):
         flight.count_death("killed")
-    with pytest.raises(DeviceLost, match="died 6 times with nothing finished in between: killed by SIGSEGV"):
+    with pytest.raises(DeviceLost, match=f"died {PATIENCE + 1} times with nothing finished in between: killed by SIGS"):
         flight.crash("killed by SIGSEGV")
+
+
+def test_six_deadly_ones_in_a_row_do_not_use_up_its_patience() -> None:
+    flight = flight_of(*range(16))
+    failed = []
+    while len(flight):
+        inside = sent(flight)
+        if any(number < 6 for number in inside):
+            one = flight.crash("killed")
+            failed += [one.job_id] if one is not None else []
+        else:
+            for number in inside:
+                flight.settle(output(number))
+    assert failed == list(range(6))
 
 
 @given(st.lists(st.booleans(), max_size=12), st.lists(st.integers(0, 3), max_size=12))

@@ -21,13 +21,12 @@ import numpy as np
 import psutil
 import pytest
 
-from mlxbatch import host as hosts
-from mlxbatch.engines.base import EngineSpec
+from mlxbatch.engines.base import EngineSpec, Jobs
 from mlxbatch.engines.fake import BYTES_PER_SECOND
 from mlxbatch.errors import DeviceLost, ItemError, SetupError, UsageError
 from mlxbatch.flight import PATIENCE
 from mlxbatch.host import ChildHost, EngineHost, Kind, make_host
-from mlxbatch.types import Job, JobFailed, Output
+from mlxbatch.types import Allowance, Job, JobFailed, Output
 from mlxbatch.worker import SLAB_SAMPLES, Event, Loaded, NoMoreJobs
 from tests.jobs import RATE, Given, job
 
@@ -64,7 +63,12 @@ def child_pid() -> int:
 
 def run(host: EngineHost, jobs: Sequence[Job], rows: int = 4) -> list[Event]:
     host.load()
-    return list(host.run(Given(jobs), rows))
+    return events_of(host, Given(jobs), rows)
+
+
+def events_of(host: EngineHost, jobs: Jobs, rows: int = 4) -> list[Event]:
+    """What comes out, without the beats and what became of the child."""
+    return [happening for happening in host.run(jobs, Allowance(rows)) if isinstance(happening, Event)]
 
 
 def outcome(events: Sequence[Event]) -> tuple[list[int], dict[int, str]]:
@@ -112,7 +116,7 @@ def test_every_reply_has_readings(opened: Open, kind: Kind) -> None:
     loaded = host.load()
     assert (loaded.weights, loaded.memory_limit, loaded.sample_rate) == (0, 123, RATE)
     assert loaded.readings.rss > 10**6
-    events = list(host.run(Given([job(0), job(1)]), 1))
+    events = events_of(host, Given([job(0), job(1)]), 1)
     assert [event.readings.peak for event in events] == [BYTES_PER_SECOND] * 2
     assert all(event.readings.rss > 10**6 for event in events)
     assert [[(span.stage, span.rows) for span in event.readings.spans] for event in events] == [[("infer", 1)]] * 2
@@ -141,7 +145,7 @@ def test_one_run_after_another(opened: Open, kind: Kind) -> None:
     run_one = [job(number) for number in range(3)]
     host.load()
     for _ in range(3):
-        assert outcome(list(host.run(Given(run_one), 4))) == ([0, 1, 2], {})
+        assert outcome(events_of(host, Given(run_one), 4)) == ([0, 1, 2], {})
         assert host.needs([1.0]) == [BYTES_PER_SECOND]
 
 
@@ -160,7 +164,7 @@ def test_the_child_hears_of_the_end_while_it_works(opened: Open, monkeypatch: py
         send(message)
 
     monkeypatch.setattr(host, "_send", listen)
-    for event in host.run(Given([job(0), job(1)]), 1):
+    for event in host.run(Given([job(0), job(1)]), Allowance(1)):
         events.append(event)
     assert (len(events), heard) == (2, [0])
 
@@ -219,7 +223,7 @@ def test_what_the_jobs_raise_ends_the_run(opened: Open, kind: Kind) -> None:
     host = opened(kind)
     host.load()
     with pytest.raises(ItemError, match="broken"):
-        list(host.run(Given(source()), 4))
+        events_of(host, Given(source()), 4)
 
 
 # ---- children that die
@@ -248,7 +252,7 @@ def test_a_child_killed_from_outside_costs_no_job(opened: Open, count: int) -> N
     host.load()
     pid = child_pid()
     threading.Timer(0.1, os.kill, (pid, signal.SIGKILL)).start()
-    events = list(host.run(Given([job(number) for number in range(count)]), 4))
+    events = events_of(host, Given([job(number) for number in range(count)]), 4)
     assert outcome(events) == (list(range(count)), {})
     assert child_pid() != pid
 
@@ -264,7 +268,7 @@ def test_a_child_killed_while_it_has_nothing_to_do(opened: Open) -> None:
         time.sleep(0.2)
         yield job(1, 5 * SLAB_SAMPLES // 2)
 
-    assert outcome(list(host.run(Given(source()), 4))) == ([0, 1], {})
+    assert outcome(events_of(host, Given(source()), 4)) == ([0, 1], {})
 
 
 def test_a_child_killed_in_the_middle_of_a_transfer(opened: Open) -> None:
@@ -273,7 +277,7 @@ def test_a_child_killed_in_the_middle_of_a_transfer(opened: Open) -> None:
     host.load()
     jobs = [job(number, 8 * SLAB_SAMPLES) for number in range(4)]
     threading.Timer(0.03, os.kill, (child_pid(), signal.SIGKILL)).start()
-    events = list(host.run(Given(jobs), 4))
+    events = events_of(host, Given(jobs), 4)
     assert outcome(events) == ([0, 1, 2, 3], {})
 
 
@@ -296,7 +300,7 @@ def test_jobs_that_come_while_the_child_is_replaced(opened: Open) -> None:
             yield job(number)
 
     host.load()
-    done, failed = outcome(list(host.run(Given(source()), 4)))
+    done, failed = outcome(events_of(host, Given(source()), 4))
     assert (done, list(failed)) == (list(range(1, 12)), [0])
 
 
@@ -317,7 +321,7 @@ def test_dying_again_and_again_ends_the_run(opened: Open, monkeypatch: pytest.Mo
     monkeypatch.setattr(host, "start", lambda: (starts.append(1), start()))
     events: list[Event] = []
     with pytest.raises(DeviceLost, match=f"the engine died {PATIENCE + 1} times with nothing finished in between"):
-        events += host.run(Given([job(number, BAD) for number in range(20)]), 4)
+        events += host.run(Given([job(number, BAD) for number in range(20)]), Allowance(4))
     assert len(starts) == PATIENCE
     assert not multiprocessing.active_children()
 
@@ -336,7 +340,7 @@ def test_a_child_that_dies_while_it_is_loaded_again_gets_another_one(
         return load()
 
     monkeypatch.setattr(host, "load", kill_once)
-    done, failed = outcome(list(host.run(Given([job(0), job(1, BAD), job(2)]), 4)))
+    done, failed = outcome(events_of(host, Given([job(0), job(1, BAD), job(2)]), 4))
     assert (done, list(failed), len(killed)) == ([0, 2], [1], 1)
 
 
@@ -351,7 +355,7 @@ def test_no_shared_memory_is_the_environment_s_fault(monkeypatch: pytest.MonkeyP
     def none(**size: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(hosts, "SharedMemory", none)
+    monkeypatch.setattr("mlxbatch.host.child.SharedMemory", none)
     host = make_host(EngineSpec("fake"), "child")
     with pytest.raises(SetupError, match=r"no shared memory for the engine's process: .*No space left"):
         host.start()
@@ -365,7 +369,7 @@ def test_no_shared_memory_is_the_environment_s_fault(monkeypatch: pytest.MonkeyP
 def test_closed_in_the_middle(opened: Open, kind: Kind) -> None:
     host = opened(kind, seconds_per_batch=0.05)
     host.load()
-    events = host.run(Given(job(number, 100) for number in range(1000)), 1)
+    events = host.run(Given(job(number, 100) for number in range(1000)), Allowance(1))
     next(events)
     began = time.monotonic()
     events.close()
@@ -387,7 +391,7 @@ def test_a_thread_that_waits_for_a_job_ends_when_the_jobs_do(opened: Open, kind:
         yield job(0)
         end.wait(10)
 
-    events = host.run(Given(source(), end.is_set), 1)
+    events = host.run(Given(source(), end.is_set), Allowance(1))
     next(events)
     end.set()
     began = time.monotonic()
@@ -413,7 +417,7 @@ def test_ctrl_c_in_the_middle(opened: Open) -> None:
     host.load()
     threading.Timer(0.3, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
-        list(host.run(Given([job(0), job(1)]), 1))
+        events_of(host, Given([job(0), job(1)]), 1)
     assert not multiprocessing.active_children()
 
 
@@ -432,7 +436,7 @@ def test_samples_of_finished_jobs_are_let_go(opened: Open) -> None:
             go_on.wait(5)
             go_on.clear()
 
-    for _ in host.run(Given(source()), 4):
+    for _ in host.run(Given(source()), Allowance(4)):
         assert not any(one() is not None for one in samples)
         go_on.set()
     assert len(samples) == 3
@@ -444,6 +448,7 @@ SCRIPT = """
 import sys
 from mlxbatch.engines.base import EngineSpec
 from mlxbatch.host import ChildHost
+from mlxbatch.types import Allowance
 from tests.jobs import Given, job
 
 def main(how):
@@ -455,7 +460,7 @@ def main(how):
     jobs = [job(n, 777 if how == "dying" and n == 1 else 16_000) for n in range(4)]
     if how == "working":
         print("ready", flush=True)
-    for event in host.run(Given(jobs), 2):
+    for event in host.run(Given(jobs), Allowance(2)):
         say(host)
         if how == "early":
             break
@@ -515,7 +520,8 @@ def test_nothing_is_left_after_an_end(script: Callable[[str], subprocess.Popen[s
     out, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (0, "")
     lines = [line.split() for line in out.splitlines()]
-    assert len({pid for _, pid in lines}) == (3 if how == "dying" else 1)
+    # In company with one other or with three, then alone, twice.
+    assert len({pid for _, pid in lines}) in ((4, 5) if how == "dying" else (1,))
     assert all(gone(int(pid)) for _, pid in lines)
     assert not shared({name for name, _ in lines})
 

@@ -58,7 +58,7 @@ def test_without_time_there_is_no_wait_to_measure() -> None:
 
 def test_a_run_s_summary() -> None:
     now = [100.0]
-    stats = RunStats(clock=lambda: now[0])
+    stats = RunStats(clock=lambda: now[0], found=6)
     windows = (WindowStats(0.0, 30.0, 50, 2.0), WindowStats(30.0, 30.0, 70, 4.0, attempts=2))
     stats.add(Done(ITEM, (Path("a.txt"),), 60.0, windows, ("truncated",)))
     stats.add(Done(ITEM, (Path("a.srt"),), 60.0))
@@ -67,6 +67,11 @@ def test_a_run_s_summary() -> None:
     stats.add(Skipped(ITEM, "done on 2026-11-30"))
     stats.read(Readings(peak=500, rss=900, spans=(Span("encode", 0, 1, 4), Span("decode", 1, 3, 4))))
     stats.read(Readings(peak=300, rss=950, spans=(Span("encode", 2, 3, 4), Span("encode", 5, 6, 4))))
+    stats.event("sample", {"cpu": 0.25, "gpu": None, "rss": 100})
+    stats.event("sample", {"cpu": 0.75})
+    for step in ("hold", "hold", "open"):
+        stats.event("governor", {"step": step})
+    stats.event("group", {"group": 0})
     now[0] = 106.0
     stats.stop()
     now[0] = 200.0
@@ -75,7 +80,8 @@ def test_a_run_s_summary() -> None:
         "rendered": 1,
         "skipped": 2,
         "failed": 1,
-        "left": 0,
+        "quarantined": 0,
+        "left": 1,
         "warnings": 1,
         "audio_seconds": 60.0,
         "wall_seconds": 6.0,
@@ -89,7 +95,18 @@ def test_a_run_s_summary() -> None:
         "stage_seconds": {"encode": 3.0, "decode": 2.0},
         "skip_reasons": {"done on 2026-11-30": 2},
         "failures": [{"path": "in/a.wav", "stage": "decode", "error": "no audio"}],
+        "utilisation": {"cpu": 0.5, "gpu": None},
+        "governor": {"hold": 2, "open": 1},
     }
+    assert stats.governor_step == "open"
+
+
+def test_a_quarantined_failure_is_counted_twice_over_and_memory_between_replies_once() -> None:
+    stats = RunStats(found=1)
+    stats.add(Failed(ITEM, "infer", "the engine's process was killed", quarantined=True))
+    stats.event("sample", {"rss": 700, "cpu": None})
+    assert (stats.failed, stats.quarantined, stats.left, stats.peak_rss) == (1, 1, 0, 700)
+    assert stats.summary()["utilisation"] == {"cpu": None, "gpu": None}
 
 
 def test_the_summary_of_nothing_and_of_odd_names_is_json() -> None:

@@ -13,7 +13,7 @@ from mlxbatch import runner
 from mlxbatch.engines.base import EngineSpec
 from mlxbatch.host import Kind, make_host
 from mlxbatch.ledger import Ledger
-from mlxbatch.runner import RunSettings, Watcher, transcribe
+from mlxbatch.runner import ModelKey, RunSettings, Watcher, transcribe
 from mlxbatch.types import Done, Item, Recording
 
 RATE = 16_000
@@ -53,7 +53,7 @@ def measure(folder: Path, kind: Kind, workers: int, seconds: float, patch: pytes
     for item in items:
         soundfile.write(item.source, np.zeros(RATE, np.float32), RATE)
     host = make_host(EngineSpec("fake", batch_size=1, extra={"seconds_per_batch": seconds}), kind)
-    settings = RunSettings(folder / "out", ("txt",), "key", "txt", batch_size=1, workers=workers)
+    settings = RunSettings(folder / "out", ("txt",), (ModelKey("m", "key"),), "txt", batch_size=1, workers=workers)
     with Ledger.open(settings.output) as ledger:
         results = list(transcribe(items, [host], ledger, settings, stages))
         ended = time.monotonic()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlxbatch.plan import groups, padding_ratio, plan
+from mlxbatch.plan import Countdown, groups, padding_ratio, plan
 from mlxbatch.types import Item, Planned, Probed
 
 
@@ -76,3 +76,19 @@ def test_padding_ratio_is_what_padding_adds() -> None:
     assert padding_ratio(planned) == pytest.approx(5 / 28)
     assert padding_ratio([]) == 0.0
     assert padding_ratio([Planned(probed(0)[0], 0)]) == 0.0
+
+
+def test_a_countdown_tells_of_each_group_once_it_is_finished() -> None:
+    planned = plan(probed(9.0, 8.0, 2.0), batch_size=2, need=need, budget=10**9)
+    countdown = Countdown(planned, now=100.0)
+    assert countdown.finished(planned[1], 103.0) is None
+    assert countdown.finished(planned[2], 104.0) == {
+        "group": 1,
+        "items": 1,
+        "seconds": 2.0,
+        "longest": 2.0,
+        "took": 4.0,
+    }
+    assert countdown.finished(planned[0], 105.0) == {
+        "group": 0, "items": 2, "seconds": 17.0, "longest": 9.0, "took": 1.0
+    }  # fmt: skip

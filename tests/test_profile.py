@@ -243,3 +243,14 @@ def test_the_user_folder_is_platformdirs_and_pydantic_waits_for_load(tmp_path: P
         [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
     )
     assert done.stdout == "found\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user: root only")
+def test_a_user_without_a_home_has_no_settings_and_the_platform_s_profile() -> None:
+    code = "import os, platformdirs; from mlxbatch import profile; os.setuid(54321); print(profile._user_dir())"
+    environment = {"PYTHONPATH": str(Path(__file__).resolve().parents[1])}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, cwd="/")
+    assert done.stdout == "/dev/null/mlxbatch\n", done.stderr
+    nowhere = Path(done.stdout.strip())
+    assert load("linux-cpu", project=Path("none"), user_dir=nowhere).sources == (package_profiles() / "linux-cpu.toml",)
+    assert available(nowhere) == ["apple-silicon", "linux-cpu"]

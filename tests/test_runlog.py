@@ -9,11 +9,12 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from mlxbatch import runlog
+from mlxbatch import __version__, runlog
 from mlxbatch.errors import SetupError
-from mlxbatch.runlog import RunLog, new_run_id, result_record
+from mlxbatch.runlog import RunLog, new_run_id, prune, result_record, versions
 from mlxbatch.types import Done, Failed, Item, Planned, Probed, Readings, Skipped, Span, WindowStats
 
 ITEM = Item("1", Path(os.fsdecode(b"in/\xff.wav")), Path("x"))
@@ -52,9 +53,20 @@ def test_outcomes_as_records() -> None:
         "seconds": 2.0,
         "windows": 0,
         "warnings": ["short"],
+        "took": 0.0,
+        "model": "",
     }
+    timed = result_record(Done(ITEM, (), 2.0, took=1.5, model="whisper-base"))
+    assert (timed["took"], timed["model"]) == (1.5, "whisper-base")
+    assert result_record(Failed(ITEM, "infer", "killed", quarantined=True))["quarantined"] is True
     failed = result_record(Failed(ITEM, "decode", "no audio"))
-    assert failed == {"source": "in/\\xff.wav", "status": "failed", "stage": "decode", "error": "no audio"}
+    assert failed == {
+        "source": "in/\\xff.wav",
+        "status": "failed",
+        "stage": "decode",
+        "error": "no audio",
+        "quarantined": False,
+    }
     assert result_record(Skipped(ITEM, "done on 2026-11-30"))["why"] == "done on 2026-11-30"
 
 
@@ -62,6 +74,61 @@ def test_every_line_is_there_before_the_log_is_closed(tmp_path: Path) -> None:
     with RunLog(tmp_path, "one") as log:
         log.start({})
         assert [event["event"] for event in events(log.path)] == ["start"]
+
+
+def test_what_json_cannot_hold_is_an_error_and_no_text_that_looks_like_it(tmp_path: Path) -> None:
+    with RunLog(tmp_path, "one") as log, pytest.raises(TypeError):
+        log.event("sample", {"active": Path("x")})
+
+
+def test_the_versions_name_what_a_result_depends_on() -> None:
+    found = versions()
+    assert found["mlxbatch"] == __version__
+    assert found["numpy"] == np.__version__
+    assert set(found) == {"mlxbatch", "python", "mlx", "numpy"}
+
+
+def test_a_package_that_is_not_there_has_no_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runlog, "_PACKAGES", ("no-such-package",))
+    assert versions()["no-such-package"] is None
+
+
+OLD = [f"2026120{day}T221500Z-{day:06x}.jsonl" for day in range(1, 7)]
+
+
+@pytest.fixture
+def old_logs(tmp_path: Path) -> Path:
+    """Six logs, of which the newest is written now, and what is no log."""
+    for name in OLD:
+        (tmp_path / name).write_text("{}\n")
+    for name in ("notes.jsonl", "20261201T221500Z-000001.jsonl.gz", "20261201T221500Z-00000Z.jsonl"):
+        (tmp_path / name).touch()
+    (tmp_path / "20261101T221500Z-abcdef.jsonl").mkdir()
+    (tmp_path / "20261102T221500Z-abcdef.jsonl").symlink_to(tmp_path / "notes.jsonl")
+    return tmp_path
+
+
+@pytest.mark.parametrize("keep", [1, 2, 5, 6, 100])
+def test_the_newest_logs_are_kept(old_logs: Path, keep: int) -> None:
+    others = {path.name for path in old_logs.iterdir()} - set(OLD)
+    assert prune(keep, old_logs / OLD[-1]) == []
+    left = {path.name for path in old_logs.iterdir()}
+    assert left - others == set(OLD[-keep:])
+    assert others <= left
+
+
+def test_the_log_that_is_written_stays_though_the_clock_went_back(old_logs: Path) -> None:
+    assert prune(2, old_logs / OLD[0]) == []
+    assert sorted({path.name for path in old_logs.iterdir()} & set(OLD)) == [OLD[0], OLD[-1]]
+
+
+def test_a_log_that_cannot_be_removed_is_named(old_logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path, missing_ok: bool = False) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    assert prune(5, old_logs / OLD[-1]) == [f"{old_logs / OLD[0]}: Permission denied"]
+    assert "No such file" in prune(5, old_logs / "gone" / OLD[-1])[0]
 
 
 def test_run_ids_are_new_and_sort_by_time() -> None:

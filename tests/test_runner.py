@@ -21,12 +21,15 @@ import soundfile
 from mlxbatch import pacing, runner
 from mlxbatch.disk import Room, Space
 from mlxbatch.engines.base import EngineSpec, Jobs
-from mlxbatch.errors import MlxBatchError, SetupError
+from mlxbatch.errors import ItemError, MlxBatchError, SetupError
+from mlxbatch.governor import Policy
 from mlxbatch.host import EngineHost, Kind, make_host
-from mlxbatch.ledger import Ledger
+from mlxbatch.ledger import Fresh, Infer, Ledger
+from mlxbatch.overseer import Oversight
 from mlxbatch.pacing import Pace
-from mlxbatch.runner import RunSettings, Watcher, transcribe
+from mlxbatch.runner import ModelKey, RunSettings, Watcher, transcribe
 from mlxbatch.types import (
+    Allowance,
     Done,
     Failed,
     Item,
@@ -55,8 +58,8 @@ class Diary(Watcher):
         self.told: list[str] = []
         self.planned_items: list[Planned] = []
         self.windows: list[int] = []
+        self.events: list[tuple[str, dict[str, Any]]] = []
         self.left_items: int | None = None
-        self.events: list[tuple[str, Mapping[str, Any]]] = []
         self.rows: list[int] = []
         self.when_planned: Callable[[], None] = lambda: None
 
@@ -73,14 +76,18 @@ class Diary(Watcher):
     def left(self, items: int) -> None:
         self.left_items = items
 
-    def event(self, kind: str, facts: Mapping[str, Any]) -> None:
-        self.events.append((kind, facts))
-
     def readings(self, readings: Readings) -> None:
         self.rows += [span.rows for span in readings.spans]
 
     def window(self, planned: Planned, output: Output) -> None:
         self.windows.append(output.window)
+
+    def event(self, kind: str, facts: Mapping[str, Any]) -> None:
+        self.events.append((kind, dict(facts)))
+
+    def of(self, kind: str) -> list[dict[str, Any]]:
+        """The facts of all events of a kind."""
+        return [facts for name, facts in self.events if name == kind]
 
 
 @dataclass
@@ -116,7 +123,7 @@ class Place:
 
     def settings(self, **changes: Any) -> RunSettings:
         formats = changes.get("formats", ("txt",))
-        keys = {"inference_key": "key", "rendering_key": " ".join(formats)}
+        keys = {"models": (ModelKey("m", "key"),), "rendering_key": " ".join(formats)}
         return RunSettings(**{"output": self.out, "formats": formats, "batch_size": 4, **keys, **changes})
 
     def host(self, batch_size: int = 4) -> EngineHost:
@@ -331,6 +338,96 @@ def test_an_engine_killed_from_outside(place: Place) -> None:
     assert place.rows() == {f"f{n:02}": "done" for n in range(12)}
 
 
+def test_a_recording_that_keeps_the_engine_for_ever(place: Place) -> None:
+    """No step for as long as the patience lasts: the process is replaced, the one at fault is found."""
+    place.write_many(5, bad=2)
+    place.fake["hangs_on"] = BAD
+    spec = EngineSpec("fake", batch_size=4, extra=place.fake)
+    results = place.run(make_host(spec, "child", stall_timeout=1.0))
+    assert kinds(results) == {"f00": "Done", "f01": "Done", "f02": "Failed", "f03": "Done", "f04": "Done"}
+    failed = results["f02"]
+    assert isinstance(failed, Failed)
+    assert (failed.error, failed.quarantined) == ("the engine made no progress for 1 s", True)
+    assert {facts["what"] for facts in place.diary.of("child")} == {"stalled"}
+
+
+# ---- watched over
+
+
+def test_what_is_told_of_memory_and_groups(place: Place) -> None:
+    place.write_many(8)
+    place.run()
+    (first, *_), groups = place.diary.of("sample"), place.diary.of("group")
+    assert {"active", "cache", "peak", "rss", "live", "rows", "share", "cpu", "available", "parent_rss"} <= set(first)
+    assert [facts["group"] for facts in groups] == [0, 1]
+    assert [facts["items"] for facts in groups] == [4, 4]
+    assert [round(facts["seconds"], 1) for facts in groups] == [4.0, 4.0]
+    assert place.diary.of("governor") == []
+
+
+def test_a_group_counts_those_that_could_not_be_decoded(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    decode = runner.decode
+
+    def second_is_broken(item: Item) -> Recording:
+        if item.id == "f01":
+            raise ItemError(item.source, "decode", "broken")
+        return decode(item)
+
+    monkeypatch.setattr(runner, "decode", second_is_broken)
+    place.write_many(4)
+    place.run()
+    assert [facts["items"] for facts in place.diary.of("group")] == [4]
+
+
+def test_a_process_that_leaks_is_renewed_and_nothing_is_lost(place: Place) -> None:
+    place.kind = "child"
+    place.write_many(64)
+    place.fake |= {"leaks": 10**6, "memory_limit": 100 * 10**6}
+    results = place.run(oversight=Oversight(leak_bound="8MB"), batch_size=1)
+    assert set(kinds(results).values()) == {"Done"}
+    leak = place.diary.of("leak")[0]
+    assert (leak["what"], leak["per_group"], leak["bound"]) == ("active", 10**6, 8 * 10**6)
+    assert {facts["what"] for facts in place.diary.of("child")} == {"renewed"}
+
+
+def test_at_90_percent_the_smaller_model_takes_over(place: Place) -> None:
+    """A table of sizes: the large model's weights leave no room for its rows, which the small one's do."""
+    place.kind = "child"
+    place.write_many(12)
+    large = {"weights": 850, "bytes_per_second": 60, "memory_limit": 1000, "seconds_per_batch": 0.05}
+    small = {"weights": 100, "bytes_per_second": 20, "memory_limit": 1000}
+    hosts = [make_host(EngineSpec("fake", batch_size=4, extra=extra), "child") for extra in (large, small)]
+    models = (ModelKey("large", "key large"), ModelKey("small", "key small"))
+    settings = place.settings(models=models, oversight=Oversight(Policy(fallback=True)))
+    with Ledger.open(place.out) as ledger:
+        results = list(transcribe(place.items, hosts, ledger, settings, place.diary))
+        assert not multiprocessing.active_children(), "the large one's process is gone, and so is the small one's"
+        assert all(isinstance(runner.decide(item, ledger, settings), Fresh) for item in place.items)
+        strict = place.settings(models=models[:1])
+        again = [item.id for item in place.items if isinstance(runner.decide(item, ledger, strict), Infer)]
+    assert {type(result) for result in results} == {Done}
+    assert sorted(result.item.id for result in results) == [item.id for item in place.items]
+    by_model = {
+        model: {one.item.id for one in results if isinstance(one, Done) and one.model == model}
+        for model in ("large", "small")
+    }
+    assert len(by_model["small"]) > 6
+    assert again == sorted(by_model["small"]), "without the fallback they are done again by the model asked for"
+    assert "fallback" in [facts["step"] for facts in place.diary.of("governor")]
+
+
+def test_refusing_ends_the_run_with_what_is_finished(place: Place) -> None:
+    place.kind = "child"
+    place.write_many(12)
+    place.fake |= {"weights": 850, "bytes_per_second": 60, "memory_limit": 1000, "seconds_per_batch": 0.05}
+    with Ledger.open(place.out) as ledger:
+        run = place.start(ledger, batch_size=1, oversight=Oversight(Policy(refuse=True)))
+        with pytest.raises(SetupError, match=r"memory is at 9\d% of .*--on-pressure refuse"):
+            list(run)
+    assert not multiprocessing.active_children()
+    assert place.diary.of("governor")[-1]["step"] == "refuse"
+
+
 class Scripted(EngineHost):
     """A host that says what it is told to: (job, window, last) or (job, cause)."""
 
@@ -348,7 +445,13 @@ class Scripted(EngineHost):
     def needs(self, seconds: Sequence[float]) -> list[int]:
         return [1 for _ in seconds]
 
-    def run(self, jobs: Jobs, rows: int) -> Any:
+    def allow(self, allowance: Allowance) -> None:
+        pass
+
+    def renew(self) -> None:
+        pass
+
+    def run(self, jobs: Jobs, allowance: Allowance) -> Any:
         list(jobs)
         for number, line in enumerate(self.script):
             yield Event(JobFailed(*line) if len(line) == 2 else _window(number, *line), Readings())

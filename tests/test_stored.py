@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlxbatch.stored import inference_key, pack, rendering_key, transcript_from_json, transcript_to_json, unpack
+from mlxbatch.stored import (
+    inference_key,
+    pack,
+    pack_outputs,
+    rendering_key,
+    transcript_from_json,
+    transcript_to_json,
+    unpack,
+    unpack_outputs,
+)
 from mlxbatch.types import Segment, TranscribeOptions, Transcript, Word
 
 TIMES = st.floats(0, 1e6)
@@ -36,6 +45,7 @@ TRANSCRIPTS = st.builds(
     seconds=TIMES,
     warnings=st.lists(TEXT, max_size=2).map(tuple),
     truncated=st.booleans(),
+    model=TEXT,
 )
 
 
@@ -43,6 +53,12 @@ TRANSCRIPTS = st.builds(
 def test_a_transcript_comes_back_as_it_was(transcript: Transcript) -> None:
     assert transcript_from_json(json.loads(json.dumps(transcript_to_json(transcript)))) == transcript
     assert unpack(pack(transcript)) == transcript
+
+
+def test_a_transcript_of_an_older_version_has_no_model() -> None:
+    data = transcript_to_json(Transcript((), "en", 1.0, model="m"))
+    del data["model"]
+    assert transcript_from_json(data) == Transcript((), "en", 1.0)
 
 
 @pytest.mark.parametrize("blob", [b"", b"x", pack(Transcript((), "en", 1.0))[:-1], b"x\x9c\x03\x00\x00\x00\x00\x01"])
@@ -94,3 +110,17 @@ def test_the_order_of_formats_is_no_difference(formats: list[str]) -> None:
 def test_line_options_are() -> None:
     assert rendering_key(["srt"], {"lines": 2, "chars": 42}) == 'srt {"chars": 42.0, "lines": 2.0}'
     assert rendering_key(["srt"], {}) == rendering_key(["srt"]) != rendering_key(["srt"], {"chars": 42})
+
+
+PATHS = st.binary(min_size=1).filter(lambda path: b"\0" not in path)
+
+
+@given(st.dictionaries(PATHS, st.integers(0, 1 << 63), max_size=4))
+def test_outputs_come_back_as_they_were(sizes: dict[bytes, int]) -> None:
+    assert unpack_outputs(pack_outputs(sizes)) == sizes
+
+
+@pytest.mark.parametrize("packed", [b"a", b"a\0", b"a\x001", b"a\0x\0", b"a\x001\0b\0"])
+def test_what_pack_outputs_did_not_write_is_a_value_error(packed: bytes) -> None:
+    with pytest.raises(ValueError, match=r"not a list of outputs|invalid literal"):
+        unpack_outputs(packed)

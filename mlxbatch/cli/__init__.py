@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import errno
-import sys
 from collections.abc import Sequence
-from contextlib import redirect_stderr
+from contextlib import suppress
 from typing import Annotated
 
 import typer
 import typer.main
 
 from mlxbatch import __version__
-from mlxbatch.cli import models, options, profiles, transcribe
-from mlxbatch.cli.streams import standard_error
-from mlxbatch.errors import Interrupted, MlxBatchError, SetupError, show
-from mlxbatch.signals import stop_signals
+from mlxbatch.cli import doctor, models, options, profiles, report, transcribe
+from mlxbatch.cli.ending import Ending
+from mlxbatch.cli.verdict import verdict
+from mlxbatch.errors import MlxBatchError
+from mlxbatch.signals import held_signals, stop_signals
+from mlxbatch.stdio import complain
 
 EPILOG = """
 Examples:
@@ -24,14 +24,17 @@ mlxbatch transcribe recordings/ -o text/
 
 mlxbatch transcribe calls/ -o out/ --format txt,srt --dry-run
 
+mlxbatch report out/ -o night.html
+
 mlxbatch models list
+
+mlxbatch doctor out/
 
 `mlxbatch COMMAND --help` says more, with every option.
 
-Exit codes: 0 done, 1 some files failed, 2 usage, 3 environment, 4 output in use, 5 ledger damaged, 70 our bug, \
-129, 130 and 143 stopped.
+Exit codes: 0 done, 1 some files failed, 2 usage, 3 environment, 4 output in use, 5 ledger damaged, 6 a --fail-if \
+condition is met, 70 our bug, 129, 130 and 143 stopped.
 """
-_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 app = typer.Typer(
     name="mlxbatch",
@@ -61,59 +64,52 @@ def _root(
 
 
 app.command("transcribe", epilog=transcribe.EPILOG)(transcribe.transcribe)
+app.command("doctor", epilog=doctor.EPILOG)(doctor.doctor)
+app.command("report", epilog=report.EPILOG)(report.report)
 app.add_typer(models.app, name="models")
 app.add_typer(profiles.app, name="profiles")
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code; what went wrong is one line on standard error."""
-    with redirect_stderr(standard_error()):
-        return _run(arguments)
-
-
-def _run(arguments: Sequence[str]) -> int:
-    shown = options.Shown()
+    ending = Ending()
     try:
         with stop_signals():
-            command = typer.main.get_command(app)
-            return command.main(list(arguments), "mlxbatch", standalone_mode=False, obj=shown) or 0
+            return _write_metrics(_run(arguments, ending), ending)
+    except BaseException as error:  # a signal, after the command itself
+        return _report(error, ending)
+
+
+def _run(arguments: Sequence[str], ending: Ending) -> int:
+    try:
+        command = typer.main.get_command(app)
+        return command.main(list(arguments), "mlxbatch", standalone_mode=False, obj=ending) or 0
     except SystemExit as error:
         # Nobody reads standard output any more (`| head`): typer has seen to it, and nothing is to be said.
         return error.code if isinstance(error.code, int) else 1
     except BaseException as error:
-        return _report(error, shown.debug)
+        return _report(error, ending)
 
 
-def _report(error: BaseException, debug: bool) -> int:
-    """Say what went wrong, and return the exit code for it."""
-    if debug:
-        import traceback
-
-        traceback.print_exception(error)
-    line, code = _verdict(error)
-    print(f"mlxbatch: {line}", file=sys.stderr, flush=True)
+def _write_metrics(code: int, ending: Ending) -> int:
+    """The exit code, which is no longer 0 where the metrics that were asked for could not be written."""
+    try:
+        with held_signals():
+            ending.write_metrics(code)
+    except MlxBatchError as error:
+        told = _report(error, ending)
+        return code or told
     return code
 
 
-def _verdict(error: BaseException) -> tuple[str, int]:
-    """One line and an exit code."""
-    match error:
-        case Interrupted():
-            return str(error), error.exit_code
-        case KeyboardInterrupt() | typer.Abort():
-            return "interrupted", Interrupted.exit_code
-        case MlxBatchError():
-            return f"error: {error}", error.exit_code
-        case typer.TyperException():
-            return f"error: {error.format_message()}{_hint(error)}", error.exit_code
-        case OSError() if error.errno in _DISK_FULL:
-            where = f": {show(error.filename)}" if error.filename else ""
-            return f"error: the disk is full{where}; free some space and run again", SetupError.exit_code
-    first = (str(error).splitlines() or [""])[0]
-    what = f"{type(error).__name__}: {show(first)}" if first else type(error).__name__
-    return f"error: a bug of ours: {what} (run again with --debug and send the traceback)", MlxBatchError.exit_code
+def _report(error: BaseException, ending: Ending) -> int:
+    """Say what went wrong, and return the exit code for it."""
+    if ending.debug:
+        import traceback
 
-
-def _hint(error: typer.TyperException) -> str:
-    context = getattr(error, "ctx", None)
-    return f" (see {context.command_path} --help)" if context is not None else ""
+        with suppress(OSError, ValueError):
+            traceback.print_exception(error)
+    line, code = verdict(error)
+    complain(line)
+    ending.tell(line)
+    return code

@@ -10,15 +10,15 @@ from typing import Any
 
 from mlxbatch.cli import request as asked
 from mlxbatch.cli.request import Request
-from mlxbatch.cli.words import clock, count, minutes
 from mlxbatch.errors import ItemError, SetupError, show
-from mlxbatch.ledger import Decision, Fresh, Infer, Ledger, Render
+from mlxbatch.ledger import Decision, Fresh, Infer, Ledger, Quarantined, Render
 from mlxbatch.ledger_file import FILE
 from mlxbatch.plan import groups, padding_ratio, plan
 from mlxbatch.probe import probe
 from mlxbatch.runner import decide
 from mlxbatch.state import FOLDER
 from mlxbatch.types import Item, Planned, Probed
+from mlxbatch.words import clock, count, minutes
 
 
 def preview(request: Request) -> int:
@@ -43,14 +43,14 @@ Decisions = list[tuple[Item, Decision]]
 def _decisions(request: Request, items: Sequence[Item]) -> tuple[Decisions, str]:
     """What is to be done for each item, and what is missing of the model, in which case nothing stored can hold."""
     try:
-        chosen = asked.choose(request.model, offline=True, say=lambda text: None)
+        chosen = asked.choose_all(request, offline=True, say=lambda text: None)
     except SetupError as error:
         return [(item, Infer("new")) for item in items], str(error)
     settings = asked.run_settings(request, chosen)
     with ExitStack() as stack:
         ledger = None
         if (request.output / FOLDER / FILE).exists():
-            ledger = stack.enter_context(Ledger.open(request.output))
+            ledger = stack.enter_context(Ledger.open(request.output, read_only=True))
         return [(item, decide(item, ledger, settings)) for item in items], ""
 
 
@@ -65,7 +65,7 @@ def _probe(items: Sequence[Item]) -> tuple[list[Probed], list[ItemError]]:
 
 
 def _verb(decision: Decision) -> str:
-    return {Fresh: "skip", Render: "render", Infer: "transcribe"}[type(decision)]
+    return {Fresh: "skip", Quarantined: "skip", Render: "render", Infer: "transcribe"}[type(decision)]
 
 
 def _print_text(decisions: Decisions, planned: Sequence[Planned], problems: Sequence[ItemError]) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import difflib
 import math
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from mlxbatch.cli.ending import Ending
+from mlxbatch.cli.log import Level
 from mlxbatch.durations import parse_duration
 from mlxbatch.errors import UsageError, show
 
@@ -20,17 +21,16 @@ PANEL_RUN = "The run"
 PANEL_SHOW = "What is shown"
 
 
-@dataclass(slots=True)
-class Shown:
-    """What is shown when something goes wrong: the object of typer's context, made anew for each command line."""
-
-    debug: bool = False
+def ending_of(context: typer.Context) -> Ending:
+    """What this command line leaves behind: the object of its context."""
+    ending = context.find_root().obj
+    assert isinstance(ending, Ending)
+    return ending
 
 
 def _debug(context: typer.Context, value: bool) -> bool:
-    shown = context.find_root().obj
-    if value and isinstance(shown, Shown):
-        shown.debug = True
+    if value:
+        ending_of(context).debug = True
     return value
 
 
@@ -149,9 +149,61 @@ Workers = Annotated[
         show_default=False,
     ),
 ]
+MemoryLimit = Annotated[
+    str | None,
+    typer.Option(
+        "--memory-limit",
+        metavar="SIZE|SHARE",
+        envvar="MLXBATCH_MEMORY_LIMIT",
+        help="What the model may hold, such as 12GB or 75%. From 80 % of it on work waits. Default: the profile's.",
+        rich_help_panel=PANEL_RUN,
+        show_default=False,
+    ),
+]
+OnPressure = Annotated[
+    str | None,
+    typer.Option(
+        "--on-pressure",
+        metavar="wait|refuse",
+        envvar="MLXBATCH_ON_PRESSURE",
+        help="At 90 % of the memory limit: wait halves the live rows and goes on, refuse ends the run (exit 3).",
+        rich_help_panel=PANEL_RUN,
+        show_default=False,
+    ),
+]
+FallbackModel = Annotated[
+    str | None,
+    typer.Option(
+        "--fallback-model",
+        metavar="NAME|DIR|ORG/NAME",
+        envvar="MLXBATCH_FALLBACK_MODEL",
+        help="A smaller model that takes over at 90 % of the memory limit. Default: the profile's, mostly none.",
+        rich_help_panel=PANEL_RUN,
+        show_default=False,
+    ),
+]
+LatencyLimit = Annotated[
+    float | None,
+    typer.Option(
+        "--latency-limit",
+        metavar="SECONDS",
+        envvar="MLXBATCH_LATENCY_LIMIT",
+        help="From 85 % of the memory limit on, fewer rows while the p99 of seconds per window is over this.",
+        rich_help_panel=PANEL_RUN,
+        show_default=False,
+    ),
+]
 Force = Annotated[
     bool,
     typer.Option("--force", help="Do everything again, done or not.", rich_help_panel=PANEL_RUN),
+]
+RetryQuarantined = Annotated[
+    bool,
+    typer.Option(
+        "--retry-quarantined",
+        help="Try files again that brought the engine down, though they are what they were.",
+        rich_help_panel=PANEL_RUN,
+    ),
 ]
 Offline = Annotated[
     bool,
@@ -271,9 +323,51 @@ DryRun = Annotated[
         rich_help_panel=PANEL_RUN,
     ),
 ]
+KeepRuns = Annotated[
+    int | None,
+    typer.Option(
+        "--keep-runs",
+        metavar="N",
+        envvar="MLXBATCH_KEEP_RUNS",
+        help="Keep the logs of the newest N runs on this output, this one included. Default: the profile's.",
+        rich_help_panel=PANEL_RUN,
+        show_default=False,
+    ),
+]
+MetricsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--metrics-file",
+        metavar="FILE",
+        envvar="MLXBATCH_METRICS_FILE",
+        help="Write the run's figures at its end, for Prometheus: node_exporter's textfile collector reads *.prom.",
+        rich_help_panel=PANEL_RUN,
+        show_default=False,
+    ),
+]
+LogLevel = Annotated[
+    Level,
+    typer.Option(
+        "--log-level",
+        envvar="MLXBATCH_LOG_LEVEL",
+        help="The least that is logged. debug adds memory samples, groups and the engine's process.",
+        rich_help_panel=PANEL_SHOW,
+    ),
+]
+LogFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--log-file",
+        metavar="FILE",
+        envvar="MLXBATCH_LOG_FILE",
+        help="Append what is logged to a file, with time and level; --quiet does not change what it gets.",
+        rich_help_panel=PANEL_SHOW,
+        show_default=False,
+    ),
+]
 Quiet = Annotated[
     bool,
-    typer.Option("--quiet", "-q", help="Only errors and failed files.", rich_help_panel=PANEL_SHOW),
+    typer.Option("--quiet", "-q", help="Show only errors and failed files.", rich_help_panel=PANEL_SHOW),
 ]
 Verbose = Annotated[
     bool,

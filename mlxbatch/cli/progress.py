@@ -1,4 +1,4 @@
-"""What a run shows while it goes, on standard error: a live view in a terminal, plain lines elsewhere, or nothing."""
+"""What a run shows while it goes, on standard error: a live view in a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -6,23 +6,25 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TextIO
+from typing import TYPE_CHECKING, Any, Self, TextIO
 
-from mlxbatch.cli.words import clock, count, files, minutes, size
-from mlxbatch.errors import show
+from mlxbatch.cli.log import Level, Line, LogFile, Sink, make_log
+from mlxbatch.cli.wording import event_line, result_level, result_line
 from mlxbatch.types import Done, Failed, Output, Planned, Readings, Result, Skipped
+from mlxbatch.words import clock, count, files, minutes, size
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import RenderableType
     from rich.live import Live
 
     from mlxbatch.cli.request import Flags
 
-# Seconds of work between two plain lines.
-EVERY = 5.0
+# Seconds of work between two plain lines: at first, and in a run of hours, whose log shall stay readable.
+EVERY, SELDOM = 5.0, 60.0
 
 
 @dataclass(slots=True)
@@ -111,63 +113,31 @@ class Progress:
 
 
 class View:
-    """Shows nothing but failures: `--quiet`, and the base of the others."""
+    """Lines as they come: what happens, every few seconds of work how far it is, and what went wrong.
 
-    def __init__(self, stream: TextIO, *, verbose: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
-        self.stream, self.verbose = stream, verbose
-        self.progress = Progress(clock)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        pass
-
-    def say(self, text: str) -> None:
-        """What is going on before the engine works: a download, loading."""
-
-    def note(self, text: str) -> None:
-        """What the user should know, and can read later."""
-
-    def found(self, items: int) -> None:
-        """How many inputs there are."""
-
-    def planned(self, planned: Sequence[Planned]) -> None:
-        self.progress.planned(planned)
-
-    def window(self, planned: Planned, output: Output) -> None:
-        self.progress.window(planned, output)
-
-    def readings(self, readings: Readings) -> None:
-        self.progress.readings(readings)
-
-    def result(self, result: Result) -> None:
-        self.progress.result(result)
-        if self.shows(result):
-            self.line(result_line(result))
-
-    def shows(self, result: Result) -> bool:
-        return isinstance(result, Failed)
-
-    def line(self, text: str) -> None:
-        """One line that stays."""
-        print(f"mlxbatch: {text}", file=self.stream, flush=True)
-
-
-class PlainView(View):
-    """Lines for a log: one at the start, one every few seconds of work, one at the end.
-
-    A thread of its own keeps them coming while the engine is at a long piece of work and nothing is heard of it.
+    `level` is the least that the stream gets, `others` take lines as well. A thread of its own keeps the lines coming
+    while the engine is at a long piece of work and nothing is heard of it.
     """
 
     _last = 0.0
 
-    def __enter__(self) -> Self:
-        self._ended = threading.Event()
-        self._lock = threading.Lock()
+    def __init__(
+        self,
+        stream: TextIO,
+        *,
+        level: Level = "info",
+        verbose: bool = False,
+        others: Sequence[Sink] = (),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.stream, self.verbose = stream, verbose
+        self.progress = Progress(clock)
+        self._sinks = [Sink(level, self._show), *others]
+        self._log = make_log(self._sinks)
+        self._ended, self._lock = threading.Event(), threading.Lock()
         self._ticker = threading.Thread(target=self._keep_ticking, name="progress", daemon=True)
+
+    def __enter__(self) -> Self:
         self._ticker.start()
         return self
 
@@ -177,39 +147,71 @@ class PlainView(View):
         self._ended.set()
         self._ticker.join()
 
+    # ---- what happens
+
+    def say(self, text: str) -> None:
+        """What is going on before the engine works: a download, loading."""
+        self.line(text, passing=True)
+
+    def note(self, text: str) -> None:
+        """What the user should know, and can read later."""
+        self.line(text, "warning")
+
+    def found(self, items: int) -> None:
+        """How many inputs there are."""
+        self.say(f"{files(items)} found")
+
+    def planned(self, planned: Sequence[Planned]) -> None:
+        self.progress.planned(planned)
+        self._last = self.progress.clock()
+        if planned:
+            total, groups = minutes(self.progress.total), count(self.progress.groups, "group")
+            self.line(f"{files(len(planned))} to do: {total} of audio in {groups}", passing=True)
+
+    def window(self, planned: Planned, output: Output) -> None:
+        self.progress.window(planned, output)
+
+    def readings(self, readings: Readings) -> None:
+        self.progress.readings(readings)
+        self._tick()
+
+    def result(self, result: Result) -> None:
+        self.progress.result(result)
+        self.line(result_line(result), result_level(result, verbose=self.verbose))
+
+    def event(self, kind: str, facts: Mapping[str, Any]) -> None:
+        """What the run did about the machine, where it is worth a line."""
+        if worded := event_line(kind, facts):
+            level, text = worded
+            self.line(text, level)
+
+    # ---- lines
+
+    def line(self, text: str, level: Level = "info", *, passing: bool = False) -> None:
+        """One line for all who want its level; what is `passing` does not stay in a live view."""
+        getattr(self._log, level)(text, passing=passing)
+
+    def shows(self, level: Level) -> bool:
+        """Whether the stream gets lines of a level."""
+        return self._sinks[0].wants(level)
+
+    def _show(self, line: Line) -> None:
+        # A reader that is gone, or a full disk below a redirection, ends no run.
+        with suppress(OSError, ValueError):
+            self.stream.write(f"mlxbatch: {line.text}\n")
+            self.stream.flush()
+
     def _keep_ticking(self) -> None:
         while not self._ended.wait(EVERY / 5):
             self._tick()
 
-    def shows(self, result: Result) -> bool:
-        return self.verbose
-
-    def say(self, text: str) -> None:
-        self.line(text)
-
-    def note(self, text: str) -> None:
-        self.line(text)
-
-    def found(self, items: int) -> None:
-        self.line(f"{files(items)} found")
-
-    def planned(self, planned: Sequence[Planned]) -> None:
-        super().planned(planned)
-        self._last = self.progress.clock()
-        if planned:
-            total, groups = minutes(self.progress.total), count(self.progress.groups, "group")
-            self.line(f"{files(len(planned))} to do: {total} of audio in {groups}")
-
-    def readings(self, readings: Readings) -> None:
-        super().readings(readings)
-        self._tick()
-
     def _tick(self) -> None:
         with self._lock:
             now = self.progress.clock()
-            if self.progress.running and now - self._last >= EVERY:
+            pause = min(max(EVERY, self.progress.elapsed / 10), SELDOM)
+            if self.progress.running and now - self._last >= pause:
                 self._last = now
-                self.line(f"{self.progress.share:.0%}: {', '.join(self.progress.figures())}")
+                self.line(f"{self.progress.share:.0%}: {', '.join(self.progress.figures())}", passing=True)
 
 
 class LiveView(View):
@@ -217,13 +219,11 @@ class LiveView(View):
 
     _text = ""
 
-    def shows(self, result: Result) -> bool:
-        return self.verbose
-
     def __enter__(self) -> Self:
+        from rich.console import Console
         from rich.live import Live
 
-        self._console = _console(self.stream)
+        self._console = Console(file=self.stream)
         # Standard output belongs to results, whatever else is on the screen.
         self._live: Live = Live(
             get_renderable=self._render,
@@ -233,24 +233,22 @@ class LiveView(View):
             redirect_stdout=False,
         )
         self._live.start()
-        return self
+        return super().__enter__()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        super().__exit__(kind, error, trace)
         self._live.stop()
 
     def say(self, text: str) -> None:
         self._text = text
+        super().say(text)
 
-    def note(self, text: str) -> None:
-        self.line(text)
-
-    def found(self, items: int) -> None:
-        self.say(f"{files(items)} found")
-
-    def line(self, text: str) -> None:
-        self._console.print(f"mlxbatch: {text}", markup=False, highlight=False, soft_wrap=True)
+    def _show(self, line: Line) -> None:
+        # Above what is drawn, which stays whole; what passes is drawn anyway.
+        if not line.passing:
+            self._console.print(f"mlxbatch: {line.text}", markup=False, highlight=False, soft_wrap=True)
 
     def _render(self) -> RenderableType:
         from rich.console import Group
@@ -267,33 +265,17 @@ class LiveView(View):
         return Group(line, Text(", ".join(self.progress.figures()), overflow="ellipsis", no_wrap=True))
 
 
-def make_view(flags: Flags) -> View:
-    """The view that fits standard error. JSON lines on the same terminal would tear a live view apart."""
-    if flags.quiet:
-        return View(sys.stderr)
-    live = is_terminal(sys.stderr) and not (flags.as_json and sys.stdout.isatty())
-    return (LiveView if live else PlainView)(sys.stderr, verbose=flags.verbose)
+def make_view(flags: Flags, log: LogFile | None) -> View:
+    """The view that fits standard error. JSON lines on the same terminal would tear a live view apart.
+
+    `--quiet` is about standard error alone: a log file gets what `--log-level` says.
+    """
+    level: Level = "error" if flags.quiet else flags.log_level
+    live = is_terminal(sys.stderr) and not flags.quiet and not (flags.as_json and sys.stdout.isatty())
+    others = [Sink(flags.log_level, log.take)] if log else []
+    return (LiveView if live else View)(sys.stderr, level=level, verbose=flags.verbose, others=others)
 
 
 def is_terminal(stream: TextIO) -> bool:
     """Whether a stream can be drawn on."""
     return stream.isatty() and os.environ.get("TERM", "") not in ("dumb", "")
-
-
-def _console(stream: TextIO) -> Console:
-    from rich.console import Console
-
-    return Console(file=stream)
-
-
-def result_line(result: Result) -> str:
-    """One outcome on one line."""
-    source = show(result.item.source)
-    match result:
-        case Done():
-            notes = "".join(f"; {warning}" for warning in result.warnings)
-            return f"done: {source} ({clock(result.seconds)}){notes}"
-        case Failed():
-            return f"failed: {source}: {result.stage}: {show(result.error)}"
-        case Skipped():
-            return f"skipped: {source}: {result.why}"

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from mlxbatch import blas
-from mlxbatch.cli.words import count
+from mlxbatch.cli.log import Level
 from mlxbatch.discover import Found, discover, read_list
 from mlxbatch.engines.base import EngineSpec
 from mlxbatch.engines.registry import VERSIONS
 from mlxbatch.errors import UsageError, show
+from mlxbatch.governor import Policy
 from mlxbatch.ledger import inference_key, rendering_key
 from mlxbatch.models import catalogue
 from mlxbatch.models.resolve import resolve
+from mlxbatch.overseer import Oversight
 from mlxbatch.profile import Loaded, parse_bytes
 from mlxbatch.profile_schema import Profile
-from mlxbatch.runner import RunSettings
+from mlxbatch.runner import ModelKey, RunSettings
 from mlxbatch.types import TranscribeOptions
+from mlxbatch.words import count
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +41,13 @@ class Flags:
     """How a run is gone about, and what it shows: the same in every verb."""
 
     force: bool = False
+    retry_quarantined: bool = False
     offline: bool = False
     break_lock: bool = False
     quiet: bool = False
     verbose: bool = False
     as_json: bool = False
+    log_level: Level = "info"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,19 +138,36 @@ def engine_spec(profile: Profile, chosen: Chosen) -> EngineSpec:
     )
 
 
-def run_settings(request: Request, chosen: Chosen) -> RunSettings:
-    profile = request.profile
+def choose_all(request: Request, *, offline: bool, say: Callable[[str], None]) -> list[Chosen]:
+    """The model asked for, and the one that takes over from it where the profile names one."""
+    fallback = request.profile.governor.fallback_model
+    return [choose(name, offline=offline, say=say) for name in (request.model, fallback) if name]
+
+
+def model_key(request: Request, chosen: Chosen) -> ModelKey:
     key = inference_key(
         model_sha=chosen.sha,
         engine=chosen.engine,
         engine_version=VERSIONS[chosen.engine],
         options=request.options,
-        dtype=profile.transcribe.dtype,
+        dtype=request.profile.transcribe.dtype,
     )
+    return ModelKey(chosen.name, key, chosen.sha)
+
+
+def oversight(profile: Profile) -> Oversight:
+    governor = profile.governor
+    policy = Policy(governor.on_pressure == "refuse", bool(governor.fallback_model), governor.latency_limit)
+    return Oversight(policy, governor.leak_bound, profile.device.kind, dtype=profile.transcribe.dtype)
+
+
+def run_settings(request: Request, chosen: Sequence[Chosen]) -> RunSettings:
+    """`chosen`: the model asked for, then the one that may take over."""
+    profile = request.profile
     return RunSettings(
         output=request.output,
         formats=request.formats,
-        inference_key=key,
+        models=tuple(model_key(request, one) for one in chosen),
         rendering_key=rendering_key(request.formats),
         options=request.options,
         batch_size=profile.transcribe.batch_size,
@@ -153,6 +175,8 @@ def run_settings(request: Request, chosen: Chosen) -> RunSettings:
         prefetch_bytes=parse_bytes(profile.pipeline.prefetch_bytes),
         prefetch_items=profile.pipeline.prefetch_items,
         force=request.flags.force,
+        retry_quarantined=request.flags.retry_quarantined,
+        oversight=oversight(profile),
         min_free=parse_bytes(profile.state.min_free),
         stop_at=request.stop_at,
         max_load=request.schedule.max_load,

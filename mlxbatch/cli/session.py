@@ -5,43 +5,47 @@ from __future__ import annotations
 import json
 import os
 import platform
+import socket
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import Any
 
 from mlxbatch import __version__, runner
 from mlxbatch.cli import request as asked
+from mlxbatch.cli.ending import Ending
 from mlxbatch.cli.progress import View, is_terminal, make_view
 from mlxbatch.cli.request import Chosen, Request
-from mlxbatch.cli.summary import show_summary
-from mlxbatch.cli.words import files
+from mlxbatch.cli.summary import end_line, show_summary
 from mlxbatch.discover import item_id
 from mlxbatch.durations import as_text
 from mlxbatch.errors import Interrupted, ItemError, MlxBatchError, show
-from mlxbatch.host import make_host
+from mlxbatch.host import EngineHost, Kind, make_host
 from mlxbatch.ledger import Ledger
 from mlxbatch.lock import output_lock
 from mlxbatch.metrics import RunStats
-from mlxbatch.runlog import RunLog, new_run_id, result_record
+from mlxbatch.runlog import RunLog, new_run_id, prune, result_record, versions
 from mlxbatch.runner import Watcher
 from mlxbatch.types import Done, Failed, Item, Output, Planned, Readings, Result
+from mlxbatch.words import files, size
 from mlxbatch.worker import Loaded
 from mlxbatch.writers.files import clear_scratch
 
 
-def perform(request: Request) -> int:
-    """Do it, and return the exit code: 0, or 1 where something failed."""
+def perform(request: Request, ending: Ending) -> int:
+    """Do it, and return the exit code: 0, or 1 where something failed. What is known of the run goes into `ending`."""
+    ending.stats = stats = RunStats()
+    ending.info = {"profile": request.profile.name, "model": show(request.model)}
     found = asked.find_inputs(request)
+    stats.found = len(found.items) + len(found.problems)
     os.nice(request.schedule.nice)  # before there is a child, which inherits it
-    stats = RunStats()
-    with make_view(request.flags) as view:
+    with make_view(request.flags, ending.log) as view:
         for note in asked.notes(request) if found.items else ():
             view.note(note)
         session = Session(request, view, stats)
         session.problems(found.problems)
         if found.items:
-            _locked(request, found.items, session)
+            _locked(request, found.items, session, ending)
         elif not found.problems:
             view.note(asked.nothing_found(request, found))
     stats.stop()
@@ -49,20 +53,40 @@ def perform(request: Request) -> int:
     return 1 if stats.failed else 0
 
 
-def _locked(request: Request, items: Sequence[Item], session: Session) -> None:
+def _locked(request: Request, items: Sequence[Item], session: Session, ending: Ending) -> None:
     """Everything that needs the output root to ourselves. The model is whole before any audio is read."""
     flags, wait = request.flags, request.schedule.wait
     with output_lock(request.output, flags.break_lock, wait, session.waiting):
-        chosen = asked.choose(request.model, offline=flags.offline, say=session.view.say)
+        chosen = asked.choose_all(request, offline=flags.offline, say=session.view.say)
+        ending.info |= {"engine": chosen[0].engine, "model_sha": chosen[0].sha}
         settings = asked.run_settings(request, chosen)
-        with Ledger.open(request.output) as ledger, RunLog(request.output, new_run_id()) as log:
+        with Ledger.open(request.output) as ledger, _run_log(request, session.view) as log:
             clear_scratch(settings.scratch)
-            host = make_host(asked.engine_spec(request.profile, chosen), "child" if settings.workers else "thread")
+            hosts = [_host(request, one) for one in chosen]
             try:
-                session.begin(log, ledger, chosen)
-                session.drive(runner.transcribe(items, [host], ledger, settings, session))
+                session.begin(log, ledger, chosen[0])
+                session.drive(runner.transcribe(items, hosts, ledger, settings, session))
             finally:
-                host.close()
+                for host in hosts:
+                    host.close()
+                session.view.line("the engine is closed", "debug")
+
+
+@contextmanager
+def _run_log(request: Request, view: View) -> Iterator[RunLog]:
+    """This run's log; once it is closed, the oldest of the others are removed."""
+    with RunLog(request.output, new_run_id()) as log:
+        try:
+            yield log
+        finally:
+            for problem in prune(request.profile.state.keep_runs, log.path):
+                view.note(f"an old log cannot be removed: {problem}")
+
+
+def _host(request: Request, chosen: Chosen) -> EngineHost:
+    profile = request.profile
+    kind: Kind = "child" if profile.pipeline.workers else "thread"
+    return make_host(asked.engine_spec(profile, chosen), kind, profile.governor.stall_timeout)
 
 
 class Session(Watcher):
@@ -90,6 +114,10 @@ class Session(Watcher):
             "sha": chosen.sha,
             "python": platform.python_version(),
             "platform": platform.platform(),
+            "host": show(socket.gethostname()),
+            "versions": versions(),
+            "batch_size": self.request.profile.transcribe.batch_size,
+            "dtype": self.request.profile.transcribe.dtype,
         }
         log.start(facts)
         ledger.begin_run(log.path.stem, facts)
@@ -142,12 +170,14 @@ class Session(Watcher):
         self._print({"event": "item", **result_record(result)})
 
     def show(self) -> None:
-        """The summary: a table for people, an object for programs."""
+        """The summary: a line for logs, a table for people, an object for programs."""
         summary = self.stats.summary()
         log = self._log.path if self._log is not None else None
         self._print({"event": "summary", "run": log.stem if log else None, **summary})
-        if not (self.request.flags.quiet or self.request.flags.as_json) and (log or self.stats.failed):
-            show_summary(summary, self.warned, log, sys.stderr, terminal=is_terminal(sys.stderr))
+        if log or self.stats.failed:
+            self.view.line(end_line(summary), passing=True)
+            if self.view.shows("info") and not self.request.flags.as_json:
+                show_summary(summary, self.warned, log, sys.stderr, terminal=is_terminal(sys.stderr))
 
     def _print(self, record: dict[str, Any]) -> None:
         if self.request.flags.as_json:
@@ -162,6 +192,7 @@ class Session(Watcher):
         self.view.say(f"loading {show(self.request.model)}")
 
     def loaded(self, loaded: Loaded) -> None:
+        self.view.line(f"loaded: weights {size(loaded.weights)}, memory limit {size(loaded.memory_limit)}", "debug")
         self.readings(loaded.readings)
 
     def planned(self, planned: Sequence[Planned]) -> None:
@@ -179,10 +210,11 @@ class Session(Watcher):
             self._log.spans(readings)
 
     def left(self, items: int) -> None:
-        self.stats.left = items
         limit = as_text(self.request.schedule.time_limit or 0.0)
         self.view.note(f"the time limit of {limit} is over: {files(items)} left, run the same command again to go on")
 
     def event(self, kind: str, facts: Mapping[str, Any]) -> None:
+        self.stats.event(kind, facts)
+        self.view.event(kind, facts)
         if self._log is not None:
             self._log.event(kind, facts)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
-from mlxbatch.cli.words import count, elapsed, files, minutes, size
 from mlxbatch.errors import show
+from mlxbatch.words import count, elapsed, files, minutes, size
 
 # Failures and warnings that are listed; the run's log has them all.
 LISTED = 20
@@ -78,11 +79,18 @@ def end_line(summary: Mapping[str, Any]) -> str:
 def show_summary(
     summary: Mapping[str, Any], warned: Sequence[str], log: Path | None, stream: TextIO, *, terminal: bool
 ) -> None:
-    """Print the table, then warnings and failures with their causes."""
+    """Print the table, then warnings and failures with their causes. That nobody can read it ends no run."""
+    with suppress(OSError, ValueError):
+        _print_summary(summary, warned, log, stream, terminal)
+
+
+def _print_summary(
+    summary: Mapping[str, Any], warned: Sequence[str], log: Path | None, stream: TextIO, terminal: bool
+) -> None:
     if terminal:
         _show_table(rows(summary), stream)
     else:
-        print(f"mlxbatch: {end_line(summary)}", *_aligned(rows(summary)), sep="\n", file=stream)
+        print(*_aligned(rows(summary)), sep="\n", file=stream)
     for line in (*notes("warnings", warned, log), *notes("failed", failure_lines(summary), log)):
         print(line, file=stream)
     stream.flush()

@@ -23,7 +23,10 @@ class Jobs(Protocol):
 
 
 Admit = Callable[[int], int]
-"""How many rows may be live in all, given how many are live now. Asked at each refill; at least 1 when none is live."""
+"""How many rows may be live in all, given how many are live now. Asked at each refill; at least 1 when none is live.
+
+Less than are live: the engine puts the latest back into its queue, from where they begin again.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,14 @@ class Engine(Protocol):
 
     def readings(self) -> Readings:
         """Memory now, and what was worked on since the last call."""
+        ...
+
+    def pulse(self) -> Readings:
+        """Memory and progress now, without spans: asked from another thread while the engine is at work."""
+        ...
+
+    def reclaim(self) -> None:
+        """Give memory back that is kept for reuse. On the engine's own thread, between two steps."""
         ...
 
     def close(self) -> None: ...

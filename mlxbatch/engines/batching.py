@@ -9,6 +9,9 @@ from mlxbatch.engines.base import Admit, Jobs
 from mlxbatch.errors import OutOfMemory
 from mlxbatch.types import Job, JobFailed, Output
 
+# Batches in a row that have to go well before a size that was halved is doubled.
+RECOVERY = 8
+
 Infer = Callable[[list[Job]], list[Output]]
 """One forward pass over a batch: outputs of every job in it, in any order."""
 
@@ -22,16 +25,23 @@ class Padding(Enum):
 
 
 def run_batches(
-    jobs: Jobs, admit: Admit, infer: Infer, *, size: int, padding: Padding, look_ahead: int = 4
+    jobs: Jobs,
+    admit: Admit,
+    infer: Infer,
+    reclaim: Callable[[], None],
+    *,
+    size: int,
+    padding: Padding,
+    look_ahead: int = 4,
 ) -> Iterator[Output | JobFailed]:
     """Run every job through `infer` in batches of at most `size`.
 
     Looks ahead over up to `look_ahead * size` jobs, as far as they are ready, and sorts only within that stretch, so
-    that a stream never waits for company. Out of memory halves the batch and tries again; a job that does not fit
-    alone fails by itself.
+    that a stream never waits for company. Out of memory: `reclaim` gives back what can be, and half the batch is tried
+    again; a job that does not fit alone fails by itself. The size grows again after RECOVERY batches that went well.
     """
     waiting: list[Job] = []
-    limit = size
+    limit, well = size, 0
     while True:
         _fill(waiting, jobs, look_ahead * size)
         if not waiting:
@@ -40,6 +50,8 @@ def run_batches(
         try:
             outputs = infer(batch)
         except OutOfMemory as error:
+            reclaim()
+            well = 0
             if len(batch) == 1:
                 yield JobFailed(batch[0].id, f"needs more memory than there is, even alone: {error}")
             else:
@@ -51,6 +63,9 @@ def run_batches(
             del batch
         yield from outputs
         del outputs
+        well += 1
+        if well == RECOVERY:
+            limit, well = min(size, 2 * limit), 0
 
 
 def _fill(waiting: list[Job], jobs: Jobs, upto: int) -> None:

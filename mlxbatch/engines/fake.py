@@ -7,7 +7,7 @@ import signal
 import time
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import psutil
 
@@ -21,16 +21,23 @@ BYTES_PER_SECOND = 64_000
 
 @dataclass(frozen=True, slots=True)
 class FakeSettings:
-    """`extra` of the spec. Times in seconds, memory in bytes; jobs are picked out by their number of samples."""
+    """`extra` of the spec. Times in seconds, memory in bytes; jobs are picked out by their number of samples.
+
+    `leaks` is the bytes of active memory that each batch leaves behind.
+    """
 
     seconds_per_batch: float = 0.0
     memory: int | None = None
+    weights: int = 0
+    bytes_per_second: int = BYTES_PER_SECOND
     memory_limit: int = 4 * 10**9
     padding: str = "fixed"
     load_seconds: float = 0.0
     checksum: bool = False
     raises_on: int | None = None
     dies_on: int | None = None
+    hangs_on: int | None = None
+    leaks: int = 0
     signal: int = signal.SIGKILL
 
 
@@ -43,25 +50,45 @@ class FakeEngine:
         self._spec, self._settings = spec, FakeSettings(**spec.extra)
         self.sizes: list[int] = []
         self._spans: list[Span] = []
-        self._peak = 0
+        self._live = self._shortages = 0
+        self._peak = self._active = self._settings.weights
         time.sleep(self._settings.load_seconds)
 
     def need(self, seconds: float) -> int:
-        return int(seconds * BYTES_PER_SECOND)
+        return int(seconds * self._settings.bytes_per_second)
 
     def weights(self) -> int:
-        return 0
+        return self._settings.weights
 
     def memory_limit(self) -> int:
         return self._settings.memory_limit
 
     def run(self, jobs: Jobs, admit: Admit) -> Iterator[Output | JobFailed]:
         padding = Padding(self._settings.padding)
-        return run_batches(jobs, admit, self._infer, size=self._spec.batch_size, padding=padding, look_ahead=1)
+        size = self._spec.batch_size
+        return run_batches(jobs, admit, self._infer, self._short, size=size, padding=padding, look_ahead=1)
 
     def readings(self) -> Readings:
         spans, self._spans = tuple(self._spans), []
-        return Readings(peak=self._peak, rss=psutil.Process().memory_info().rss, spans=spans)
+        now = replace(self.pulse(), spans=spans)
+        self._peak = self._active
+        return now
+
+    def pulse(self) -> Readings:
+        return Readings(
+            active=self._active,
+            peak=self._peak,
+            rss=psutil.Process().memory_info().rss,
+            live=self._live,
+            progress=len(self.sizes),
+            shortages=self._shortages,
+        )
+
+    def reclaim(self) -> None:
+        pass
+
+    def _short(self) -> None:
+        self._shortages += 1
 
     def close(self) -> None:
         pass
@@ -69,12 +96,15 @@ class FakeEngine:
     def _infer(self, batch: list[Job]) -> list[Output]:
         began = time.monotonic()
         self.sizes.append(len(batch))
+        self._live = len(batch)
         self._misbehave(batch)
         needed = sum(self.need(job.seconds) for job in batch)
         if self._settings.memory is not None and needed > self._settings.memory:
             raise OutOfMemory(f"{needed} bytes asked of {self._settings.memory}")
-        self._peak = max(self._peak, needed)
+        self._peak = max(self._peak, self._active + needed)
+        self._active += self._settings.leaks
         time.sleep(self._settings.seconds_per_batch)
+        self._live = 0
         ended = time.monotonic()
         self._spans.append(Span("infer", began, ended, len(batch)))
         return [self._output(job, ended - began) for job in batch]
@@ -83,6 +113,8 @@ class FakeEngine:
         lengths = {len(job.samples) for job in batch}
         if self._settings.dies_on in lengths:
             os.kill(os.getpid(), self._settings.signal)
+        if self._settings.hangs_on in lengths:
+            time.sleep(3600)
         if self._settings.raises_on in lengths:
             raise ArithmeticError("the fake engine was told to raise")
 

@@ -4,6 +4,7 @@ Schema 1, in this order; keys may be added under the same number, none is rename
 
     schema      1
     source      file name of the recording (bytes that are no UTF-8 as \\xNN), or null
+    model       name of the model that heard it, or null
     language    Whisper's code ("en"), or null
     duration    seconds decoded
     truncated   true where the recording ended before its header said
@@ -34,6 +35,7 @@ def render_json(transcript: Transcript, item: Item | None = None) -> str:
     record = {
         "schema": SCHEMA,
         "source": show(item.source.name) if item is not None else None,
+        "model": _encodable(transcript.model) or None,
         "language": transcript.language,
         "duration": _number(transcript.seconds, 3),
         "truncated": transcript.truncated,

@@ -19,6 +19,7 @@ from mlxbatch.errors import MlxBatchError
 from .conftest import ROOT, Cli, finish, program
 
 HEAVY = ("mlx", "numpy", "soundfile", "pydantic", "transformers", "librosa", "huggingface_hub", "tokenizers", "soxr")
+HEAVY += ("jinja2", "matplotlib", "psutil")
 
 
 def test_importing_the_command_line_loads_nothing_heavy() -> None:
@@ -44,7 +45,8 @@ def _seconds(*arguments: str) -> float:
 def test_the_program_says_what_it_can(cli: Cli, arguments: list[str]) -> None:
     ran = cli(*arguments)
     assert ran.code == 0
-    assert all(word in ran.out for word in ("transcribe", "models", "profiles", "Examples"))
+    commands = ("transcribe", "report", "doctor", "models", "profiles")
+    assert all(word in ran.out for word in (*commands, "Examples"))
     assert ran.err == ""
 
 
@@ -156,11 +158,11 @@ def test_a_reader_that_has_gone_is_no_error_to_speak_of(recordings: Path) -> Non
 
 
 def test_the_table_of_exit_codes_is_that_of_the_classes() -> None:
-    text = (ROOT / "docs" / "exit-codes.md").read_text("utf-8")
-    assert exit_codes.updated(text) == text, "run: python -m mlxbatch.cli.exit_codes docs/exit-codes.md"
+    text = (ROOT / "docs" / "operations.md").read_text("utf-8")
+    assert exit_codes.updated(text) == text, "run: python -m mlxbatch.cli.exit_codes docs/operations.md"
 
 
 def test_each_code_has_one_meaning() -> None:
     rows = exit_codes.meanings()
-    assert sorted(rows) == [0, 1, 2, 3, 4, 5, 70, 129, 130, 143]
+    assert sorted(rows) == [0, 1, 2, 3, 4, 5, 6, 70, 129, 130, 143]
     assert len(set(rows.values())) == len(rows)

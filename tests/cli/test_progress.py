@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import pty
@@ -15,10 +16,11 @@ from pathlib import Path
 import pytest
 
 from mlxbatch.cli import progress as progress_module
-from mlxbatch.cli.progress import LiveView, PlainView, Progress, View, is_terminal, make_view, result_line
+from mlxbatch.cli.log import LogFile, Sink
+from mlxbatch.cli.progress import LiveView, Progress, View, is_terminal, make_view
 from mlxbatch.cli.request import Flags
-from mlxbatch.cli.words import clock, count, elapsed, minutes, size
 from mlxbatch.types import Done, Failed, Item, Output, Planned, Probed, Readings, Skipped, WindowStats
+from mlxbatch.words import clock, count, elapsed, minutes, size
 
 from .conftest import ROOT, finish, program
 
@@ -93,7 +95,7 @@ def test_nothing_planned_is_all_done() -> None:
 
 def test_a_plain_view_writes_a_line_every_five_seconds_of_work() -> None:
     stream, clock = io.StringIO(), Clock()
-    view = PlainView(stream, clock=clock)
+    view = View(stream, clock=clock)
     with view:
         view.found(2)
         view.say("loading whisper-base")
@@ -114,30 +116,73 @@ def test_a_plain_view_writes_a_line_every_five_seconds_of_work() -> None:
     assert all(line.startswith("mlxbatch: 0%: 0 s of 1.7 min") for line in lines[3:])
 
 
-def test_verbose_has_a_line_for_each_file_and_quiet_for_failures_only() -> None:
+def test_in_a_long_run_the_lines_get_rarer() -> None:
+    stream, clock = io.StringIO(), Clock()
+    view = View(stream, clock=clock)
+    view.planned([A, B])
+    counts = []
+    for _ in range(4):
+        stream.truncate(0)
+        for _ in range(900):
+            clock.now += 1
+            view.readings(Readings())
+        counts.append(stream.getvalue().count("0%: "))
+    assert counts[0] > counts[1] > 14
+    assert counts[2:] == [15, 15], "one a minute"
+
+
+def test_which_lines_are_shown() -> None:
     failed = Failed(A.probed.item, "decode", "no audio")
+    views = {
+        "quiet": View(io.StringIO(), level="error"),
+        "warning": View(io.StringIO(), level="warning"),
+        "usual": View(io.StringIO()),
+        "verbose": View(io.StringIO(), verbose=True),
+        "debug": View(io.StringIO(), level="debug"),
+    }
     seen = {}
-    for name, view in {
-        "quiet": View(io.StringIO()),
-        "usual": PlainView(io.StringIO()),
-        "verbose": PlainView(io.StringIO(), verbose=True),
-    }.items():
+    for name, view in views.items():
         view.say("loading")
         view.note("a note")
         view.result(done(B))
         view.result(failed)
+        view.event("governor", {"step": "hold"})
+        view.event("sample", {"rss": 10**9})
+        view.event("span", {})
         assert isinstance(view.stream, io.StringIO)
-        seen[name] = view.stream.getvalue().splitlines()
-    assert seen["quiet"] == ["mlxbatch: failed: a.wav: decode: no audio"]
-    assert seen["usual"] == ["mlxbatch: loading", "mlxbatch: a note"]
-    assert seen["verbose"][2:] == ["mlxbatch: done: b.wav (0:40)", "mlxbatch: failed: a.wav: decode: no audio"]
+        seen[name] = [line.removeprefix("mlxbatch: ") for line in view.stream.getvalue().splitlines()]
+    loading, note, held, sample = "loading", "a note", "new work waits", "sample: rss 1.0 GB"
+    finished, failure = "done: b.wav (0:40)", "failed: a.wav: decode: no audio"
+    assert seen["quiet"] == [failure]
+    assert seen["warning"] == [note, failure, held]
+    assert seen["usual"] == [loading, note, failure, held]
+    assert seen["verbose"] == [loading, note, finished, failure, held]
+    assert seen["debug"] == [loading, note, finished, failure, held, sample]
 
 
-def test_outcomes_on_one_line() -> None:
-    item = Item("1", Path(os.fsdecode(b"\xff\n.wav")), Path("x"))
-    assert result_line(Done(item, (), 61.0, (), ("cut short",))) == "done: \\xff\\n.wav (1:01); cut short"
-    assert result_line(Failed(item, "infer", "two\nlines")) == "failed: \\xff\\n.wav: infer: two\\nlines"
-    assert result_line(Skipped(item, "done on 2026-11-30")).endswith(": done on 2026-11-30")
+def test_a_log_takes_what_the_screen_does_not(tmp_path: Path) -> None:
+    log, stream = LogFile(tmp_path / "log"), io.StringIO()
+    view = View(stream, level="error", others=[Sink("info", log.take)])
+    view.say("loading")
+    view.result(done(B))
+    view.result(Failed(A.probed.item, "decode", "no audio"))
+    assert stream.getvalue() == "mlxbatch: failed: a.wav: decode: no audio\n"
+    assert [line.split("]: ")[1] for line in log.path.read_text().splitlines()] == [
+        "loading",
+        "failed: a.wav: decode: no audio",
+    ]
+
+
+class Broken(io.StringIO):
+    def write(self, text: str) -> int:
+        raise OSError(errno.EIO, "Input/output error")
+
+
+def test_a_stream_that_is_gone_ends_no_run() -> None:
+    with View(Broken()) as view:
+        view.note("nobody reads this")
+        view.result(done(A))
+    assert view.progress.done == 1
 
 
 class Terminal(io.StringIO):
@@ -148,15 +193,26 @@ class Terminal(io.StringIO):
 def test_the_view_fits_the_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setattr(sys, "stderr", io.StringIO())
-    assert type(make_view(Flags())) is PlainView
+    assert type(make_view(Flags(), None)) is View
     monkeypatch.setattr(sys, "stderr", Terminal())
-    assert type(make_view(Flags())) is LiveView
-    assert type(make_view(Flags(quiet=True))) is View
+    assert type(make_view(Flags(), None)) is LiveView
+    assert type(make_view(Flags(quiet=True), None)) is View
     monkeypatch.setattr(sys, "stdout", Terminal())
-    assert type(make_view(Flags(as_json=True))) is PlainView
+    assert type(make_view(Flags(as_json=True), None)) is View
     monkeypatch.setenv("TERM", "dumb")
-    assert type(make_view(Flags())) is PlainView
+    assert type(make_view(Flags(), None)) is View
     assert not is_terminal(sys.stderr)
+
+
+def test_quiet_is_about_the_screen_and_the_level_about_all(tmp_path: Path) -> None:
+    log = LogFile(tmp_path / "log")
+    view = make_view(Flags(quiet=True, log_level="warning"), log)
+    assert view.shows("error")
+    assert not view.shows("warning")
+    for level in ("info", "warning"):
+        view.line(level, level)
+    assert log.path.read_text().endswith("]: warning\n")
+    assert make_view(Flags(log_level="debug"), None).shows("debug")
 
 
 def test_the_live_view_goes_from_spinner_to_bar() -> None:
@@ -170,6 +226,8 @@ def test_the_live_view_goes_from_spinner_to_bar() -> None:
         view.readings(Readings(active=10**9, peak=2 * 10**9))
         view._live.refresh()
         view.note("a [bold]note[/bold] with brackets")
+        view.event("child", {"what": "died", "cause": "killed"})
+        view.line("29%: half an hour so far", passing=True)
         view.result(done(A))
     text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", stream.getvalue())
     assert "loading whisper-base" in text
@@ -177,6 +235,8 @@ def test_the_live_view_goes_from_spinner_to_bar() -> None:
     assert "group 1/2" in text
     assert "mlxbatch: a [bold]note[/bold] with brackets" in text
     assert "mlxbatch: done: a.wav (1:00)" in text
+    assert "mlxbatch: the engine's process died (killed); another is started" in text
+    assert "half an hour" not in text
 
 
 @pytest.mark.parametrize(
@@ -241,6 +301,20 @@ def test_no_color_means_none(recordings: Path) -> None:
     assert colours == []
 
 
+def test_a_line_leaves_the_live_view_whole(recordings: Path) -> None:
+    """Each line stands alone from the first column on; the bar is wiped before and drawn again below it."""
+    (recordings / "text.wav").write_text("no recording")
+    code, drawn = in_a_terminal("-v", "--log-level", "debug", FAKE_ENGINE='{"seconds_per_batch": 0.4}')
+    assert code == 1
+    lines = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", drawn).replace("\r\n", "\n").split("\n")
+    ours = [re.split("\r", line)[-1] for line in lines if "mlxbatch: " in line]
+    assert all(line.startswith("mlxbatch: ") for line in ours), ours
+    assert any(line.startswith("mlxbatch: failed: in/text.wav: probe: ") for line in ours)
+    assert any(line.startswith("mlxbatch: done: in/a.wav (0:01)") for line in ours)
+    assert any(line.startswith("mlxbatch: loaded: weights ") for line in ours)
+    assert not any("3 files done" in line for line in ours), "the table says it"
+
+
 def test_a_dumb_terminal_gets_plain_lines(recordings: Path) -> None:
     code, drawn = in_a_terminal(TERM="dumb")
     assert code == 0
@@ -259,6 +333,7 @@ def test_without_a_terminal_there_are_no_escapes(recordings: Path) -> None:
     assert "\x1b" not in ran.err + ran.out
     assert ran.out == ""
     assert "mlxbatch: failed: in/text.wav: probe: " in ran.err
+    assert "3 files done, 0 skipped, 1 failed" in ran.err
 
 
 def test_quiet_without_a_terminal_says_nothing(recordings: Path) -> None:
@@ -276,7 +351,7 @@ def test_json_is_alone_on_standard_output(recordings: Path) -> None:
 def test_plain_lines_keep_coming_while_nothing_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress_module, "EVERY", 0.05)
     stream = io.StringIO()
-    with PlainView(stream) as view:
+    with View(stream) as view:
         view.planned([A])
         deadline = time.monotonic() + 10
         while stream.getvalue().count("0%: 0 s of") < 3 and time.monotonic() < deadline:

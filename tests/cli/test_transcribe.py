@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import platform
 import re
 import shutil
 import signal
@@ -19,9 +20,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mlxbatch import blas, disk, ledger
+from mlxbatch import blas, disk
 from mlxbatch.cli import request
+from mlxbatch.discover import item_id
+from mlxbatch.history import History
+from mlxbatch.ledger import Ledger
 from mlxbatch.profile import load
+from mlxbatch.types import Item
 from mlxbatch.writers import files
 
 from .conftest import RATE, Cli, Ran, finish, noise, program, write
@@ -135,6 +140,8 @@ def test_a_run_is_written_down(run: Run) -> None:
     run("--batch-size", "2")
     start, plan, *middle, end = run_log()
     assert (start["event"], start["engine"], start["profile"]) == ("start", "fake", load().profile.name)
+    assert (start["host"], start["batch_size"], start["dtype"]) == (socket.gethostname(), 2, "float32")
+    assert start["versions"]["python"] == start["python"] == platform.python_version()
     assert (plan["event"], plan["items"], plan["groups"]) == ("plan", 3, 2)
     assert [event["source"] for event in middle if event["event"] == "item"] == ["in/sub/c.wav", "in/b.wav", "in/a.wav"]
     spans = [event for event in middle if event["event"] == "span"]
@@ -144,11 +151,11 @@ def test_a_run_is_written_down(run: Run) -> None:
 
 def test_what_a_run_ran_on_is_in_the_ledger(run: Run) -> None:
     run()
-    database = ledger.open_file(OUT / ".mlxbatch" / "ledger.sqlite3")
-    ((facts, outcome),) = database.execute("SELECT facts, outcome FROM runs").fetchall()
-    database.close()
-    assert json.loads(facts)["model"] == "whisper-base"
-    assert json.loads(outcome)["done"] == 3
+    with History.open(OUT) as history:
+        (row,) = history.runs()
+    assert row.facts["model"] == "whisper-base"
+    assert row.outcome is not None
+    assert row.outcome["done"] == 3
 
 
 def test_what_a_killed_run_left_is_cleared(run: Run) -> None:
@@ -526,12 +533,35 @@ def test_an_engine_that_is_killed_is_replaced(recordings: Path) -> None:
     assert ran.summary["done"] == 3
 
 
-def test_a_recording_that_kills_the_engine_fails_alone(run: Run, cli: Cli, fake: Fake) -> None:
+def test_a_recording_that_kills_the_engine_fails_alone_and_once(run: Run, cli: Cli, fake: Fake) -> None:
     fake["dies_on"] = 2 * RATE
     ran = cli("transcribe", IN, "-o", OUT, "--json", "-q")
     assert ran.code == 1
     assert "failed: in/b.wav: infer: the engine's process was killed by SIGKILL" in ran.err
     assert ran.summary["done"] == 2
+    ran = cli("transcribe", IN, "-o", OUT, "--json", "-q")
+    assert (ran.code, ran.summary["skipped"]) == (0, 3)
+    (why,) = [record["why"] for record in ran.records if record.get("source") == "in/b.wav"]
+    assert why.startswith("quarantined: the engine's process was killed by SIGKILL")
+
+
+# --- quarantine ------------------------------------------------------------------------------------------------------
+
+
+def test_a_quarantined_recording_is_passed_over_until_it_is_asked_for_or_changes(run: Run) -> None:
+    path = IN / "b.wav"
+    with Ledger.open(OUT) as ledger:
+        ledger.failed(Item(item_id(path, "transcribe"), path, Path("b")), "infer", "killed", quarantined=True)
+    ran = run("--json", "-q")
+    assert (ran.code, ran.summary["done"], ran.summary["skipped"]) == (0, 2, 1)
+    assert [record["why"] for record in ran.records if record.get("status") == "skipped"] == ["quarantined: killed"]
+    ran = run("--dry-run", "--json")
+    assert [record["do"] for record in ran.records[:-1]] == ["skip"] * 3
+    assert [record["why"] for record in ran.records[:-1] if "in/b" in record["source"]] == ["quarantined: killed"]
+    assert run("--dry-run", "--retry-quarantined", "--json").records[1]["why"] == "--retry-quarantined"
+    ran = run("--retry-quarantined", "--json", "-q")
+    assert (ran.code, ran.summary["done"], ran.summary["skipped"]) == (0, 1, 2)
+    assert run("--json", "-q").summary["skipped"] == 3
 
 
 # --- a dry run -------------------------------------------------------------------------------------------------------

@@ -27,6 +27,10 @@ def admit_all(live: int) -> int:
     return 1000
 
 
+def keep() -> None:
+    """Nothing to give back."""
+
+
 class Recorder:
     """An `infer` that keeps the lengths it was given, and has room for `room` samples of the padded batch."""
 
@@ -72,7 +76,7 @@ def test_other_errors_are_not_the_loop_s() -> None:
 def batches(lengths: list[int], padding: Padding, size: int = 4, look_ahead: int = 4) -> list[list[int]]:
     recorder = Recorder()
     jobs = Given(job(number, length) for number, length in enumerate(lengths))
-    list(run_batches(jobs, admit_all, recorder, size=size, padding=padding, look_ahead=look_ahead))
+    list(run_batches(jobs, admit_all, recorder, keep, size=size, padding=padding, look_ahead=look_ahead))
     return recorder.batches
 
 
@@ -105,7 +109,7 @@ def test_a_slow_source_is_not_waited_for() -> None:
 
     recorder = Recorder()
     jobs = Given(source(), ready=lambda: len(pulled) < there)
-    outputs = run_batches(jobs, admit_all, recorder, size=8, padding=Padding.FIXED)
+    outputs = run_batches(jobs, admit_all, recorder, keep, size=8, padding=Padding.FIXED)
     next(outputs)
     assert pulled == [0, 1, 2]
     assert recorder.batches == [[RATE] * 3]
@@ -121,7 +125,7 @@ def test_no_more_is_taken_than_looked_ahead() -> None:
             pulled.append(number)
             yield job(number, 1)
 
-    outputs = run_batches(Given(source()), admit_all, Recorder(), size=2, padding=Padding.FIXED, look_ahead=3)
+    outputs = run_batches(Given(source()), admit_all, Recorder(), keep, size=2, padding=Padding.FIXED, look_ahead=3)
     next(outputs)
     assert len(pulled) == 6
 
@@ -136,7 +140,7 @@ def test_admit_is_respected(answers: list[int], size: int) -> None:
         asked.append(answers[len(asked)] if len(asked) < len(answers) else 3)
         return asked[-1]
 
-    list(run_batches(Given(job(n, 1) for n in range(20)), admit, recorder, size=size, padding=Padding.FIXED))
+    list(run_batches(Given(job(n, 1) for n in range(20)), admit, recorder, keep, size=size, padding=Padding.FIXED))
     assert sum(map(len, recorder.batches)) == 20
     for batch, allowed in zip(recorder.batches, asked, strict=True):
         assert len(batch) <= max(1, min(allowed, size)), "one row is always tried"
@@ -155,7 +159,7 @@ def test_every_job_comes_out_once(
 ) -> None:
     recorder = Recorder(room)
     jobs = Given((job(number, length) for number, length in enumerate(lengths)), lambda: ready.pop() if ready else True)
-    outputs = list(run_batches(jobs, admit_all, recorder, size=size, padding=padding, look_ahead=look_ahead))
+    outputs = list(run_batches(jobs, admit_all, recorder, keep, size=size, padding=padding, look_ahead=look_ahead))
     assert Counter(output.job_id for output in outputs) == dict.fromkeys(range(len(lengths)), 1)
     failed = {output.job_id for output in outputs if isinstance(output, JobFailed)}
     assert failed == {n for n, length in enumerate(lengths) if room is not None and length > room}
@@ -180,5 +184,7 @@ def test_samples_of_finished_jobs_are_let_go() -> None:
             if number % 2:
                 assert not any(one() is not None for one in samples), "the last batch is still in memory"
 
-    outputs = list(run_batches(Given(source()), admit_all, Recorder(), size=2, padding=Padding.FIXED, look_ahead=1))
+    outputs = list(
+        run_batches(Given(source()), admit_all, Recorder(), keep, size=2, padding=Padding.FIXED, look_ahead=1)
+    )
     assert len(outputs) == 4

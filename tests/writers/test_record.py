@@ -29,10 +29,11 @@ def strict(text: str) -> dict[str, object]:
 def test_the_whole_schema() -> None:
     word = Word(0.1234, 0.5, " Olá", 0.9)
     segment = Segment(0.1234, 1.5, " Olá.", (word,), "A", 1, -0.25, 0.01, 1.2, 0.2)
-    transcript = Transcript((segment,), "pt", 1.5, ("truncated: …",), truncated=True)
+    transcript = Transcript((segment,), "pt", 1.5, ("truncated: …",), truncated=True, model="base")
     assert strict(render_json(transcript, Item("id", Path("/x/olá.wav"), Path("olá")))) == {
         "schema": 1,
         "source": "olá.wav",
+        "model": "base",
         "language": "pt",
         "duration": 1.5,
         "truncated": True,

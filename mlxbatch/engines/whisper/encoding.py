@@ -24,6 +24,7 @@ class EncoderStreams:
     def __init__(self, encoder: Encoder, rows: int, streams: int, blas_threads: int | None = None) -> None:
         self._encoder, self._rows, self._blas_threads = encoder, rows, blas_threads
         self._device = mx.default_device()
+        self.calls = 0  # that are done: a sign of life for whoever waits
         self._local = threading.local()
         self._pool = ThreadPoolExecutor(streams, "encode", self._open) if streams > 1 else None
 
@@ -47,6 +48,7 @@ class EncoderStreams:
     def _evaluated(self, features: mx.array) -> mx.array:
         encoded = self._encoder(features)
         mx.eval(encoded)
+        self.calls += 1
         return encoded
 
     def close(self) -> None:

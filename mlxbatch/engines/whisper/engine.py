@@ -35,8 +35,12 @@ from mlxbatch.engines.whisper.windows import (
     needs_retry,
     pieces,
 )
+from mlxbatch.errors import OutOfMemory
 from mlxbatch.models.check import check_whisper
 from mlxbatch.types import Job, JobFailed, Output, Readings, Segment, Span, WindowStats
+
+# Windows a slot has to finish, after the device ran out of memory, before as many again are tried.
+RECOVERY = 4
 
 
 @dataclass
@@ -47,7 +51,12 @@ class Seated:
     language: str
     no_speech_prob: float
     entered: float
-    rung: int = 0  # of the temperature ladder
+    rung: int  # of the temperature ladder
+
+    @property
+    def waiting(self) -> Window:
+        """The window as it goes back into the queue: it keeps its place on the ladder, not what it has decoded."""
+        return replace(self.window, rung=self.rung, entered=self.entered)
 
     @property
     def attempts(self) -> int:
@@ -83,25 +92,33 @@ class WhisperEngine:
             self._exit = undo.pop_all()
         self._outputs: deque[Output | JobFailed] = deque()
         self._spans: list[Span] = []
+        self._work = device.Work()
 
     # ---- the seam
 
     def run(self, jobs: Jobs, admit: Admit) -> Iterator[Output | JobFailed]:
-        dims = self._dims
-        max_tokens = dims.n_text_ctx // 2
-        self._slots = Slots(self._network.decoder, self._rules, self._spec.batch_size, max_tokens)
-        self._seated: dict[Trial, Seated] = {}
+        self._seat_none()
+        self._limit, self._well = self._spec.batch_size, 0
         ahead, streams = 2 * self._spec.batch_size, self._spec.cpu_streams
         self._queue = WindowQueue(jobs, ahead, self._features, self._open, self._skip, streams)
         while True:
-            with device.device_errors():
-                self._queue.fill(wait=not self._seated)
-                self._refill(admit)
-                self._decode()
+            try:
+                with device.device_errors():
+                    self._queue.fill(wait=not self._seated)
+                    self._refill(admit)
+                    self._decode()
+            except OutOfMemory as error:
+                self._relieve(error)
             while self._outputs:
                 yield self._outputs.popleft()
             if not self._seated and self._queue.exhausted:
                 return
+
+    def _seat_none(self) -> None:
+        max_tokens = self._dims.n_text_ctx // 2
+        self._slots = Slots(self._network.decoder, self._rules, self._spec.batch_size, max_tokens)
+        self._seated: dict[Trial, Seated] = {}
+        self._taken: list[Window] = []  # out of the queue, not yet seated
 
     def need(self, seconds: float) -> int:
         """Samples, one window's features, its share of an encoder call, and its slot in the decoder."""
@@ -122,7 +139,14 @@ class WhisperEngine:
 
     def readings(self) -> Readings:
         spans, self._spans = tuple(self._spans), []
-        return device.readings(spans)
+        return replace(self.pulse(), spans=spans)
+
+    def pulse(self) -> Readings:
+        now = device.readings(self._work)
+        return replace(now, progress=now.progress + self._encoders.calls)
+
+    def reclaim(self) -> None:
+        device.reclaim()
 
     def close(self) -> None:
         self._exit.close()
@@ -144,20 +168,57 @@ class WhisperEngine:
 
     def _refill(self, admit: Admit) -> None:
         """Encode and seat waiting windows, once enough slots are free to be worth an encoder call."""
-        room = min(self._slots.free, max(0, admit(len(self._seated)) - len(self._seated)))
+        allowed = min(admit(len(self._seated)), self._limit)
+        self._evict(len(self._seated) - allowed)
+        room = min(self._slots.free, max(0, allowed - len(self._seated)))
         worth = min(self._spec.encode_rows * self._spec.encode_streams, self._spec.batch_size)
         enough = min(room, len(self._queue)) >= worth or not self._seated or self._queue.draining
         if not room or not len(self._queue) or not enough:
             return
         entered = time.monotonic()
-        windows, features = self._queue.take(room)
+        taken = self._queue.take(room)
+        self._taken = [one.window for one in taken]
+        self._work.live = len(self._seated) + len(taken)
+        features = self._queue.features(taken)
+        del taken  # with them go the features
         self._spans += self._queue.spans
         self._queue.spans.clear()
         encoded = self._encoders.encode(features)
-        self._spans.append(Span("encode", entered, time.monotonic(), len(windows)))
+        self._spans.append(Span("encode", entered, time.monotonic(), len(self._taken)))
         for part in encoded:
-            self._seat(windows[: len(part)], self._network.decoder.cross(part), entered)
-            del windows[: len(part)]
+            self._seat(self._taken[: len(part)], self._network.decoder.cross(part), entered)
+            del self._taken[: len(part)]
+
+    def _evict(self, count: int) -> None:
+        """Put the latest of the seated windows back into the queue: fewer rows are allowed than are live."""
+        latest = sorted(self._seated, key=lambda trial: self._seated[trial].window.order, reverse=True)
+        for trial in latest[: max(0, count)]:
+            self._slots.leave(trial)
+            self._queue.push(self._seated.pop(trial).waiting)
+
+    def _relieve(self, error: OutOfMemory) -> None:
+        """Out of memory: all begin again, half as many at once; the one that was alone fails.
+
+        The slots are made anew: a step that was cut off has left them half written.
+        """
+        windows = [*(seated.waiting for seated in self._seated.values()), *self._taken]
+        self._seat_none()
+        self._work.live = 0
+        self._work.shortages += 1
+        device.reclaim()
+        if len(windows) == 1:
+            cause = f"the window at {windows[0].start:.1f} s needs more memory than there is, even alone: {error}"
+            self._outputs.append(JobFailed(windows[0].job.id, cause))
+            return
+        self._limit, self._well = max(1, len(windows) // 2), 0
+        for window in windows:
+            self._queue.push(window)
+
+    def _recover(self) -> None:
+        """A window went well; after some of them in a row as many again may be tried."""
+        self._well += 1
+        if self._well >= RECOVERY * self._limit:
+            self._limit, self._well = min(2 * self._limit, self._spec.batch_size), 0
 
     def _seat(self, windows: list[Window], cross: list[KeysValues], entered: float) -> None:
         """Prefill each window's prompt, detect the language where it is not known, and put the windows into slots."""
@@ -172,7 +233,7 @@ class WhisperEngine:
         if rest.size:
             decoder(rest, mx.broadcast_to(mx.arange(1, len(prompts[0])), rest.shape), cache, cross)
         for index, window in enumerate(windows):
-            seated = Seated(window, languages[index], no_speech[index], window.entered or entered)
+            seated = Seated(window, languages[index], no_speech[index], window.entered or entered, window.rung)
             trial = self._trial(seated, prompts[index])
             self._seated[trial] = seated
             self._slots.join(trial, cross, cache, index)
@@ -198,12 +259,14 @@ class WhisperEngine:
     # ---- a window goes out
 
     def _decode(self) -> None:
-        if not self._seated:
+        rows = self._work.live = len(self._seated)
+        if not rows:
             return
         began = time.monotonic()
-        rows = len(self._seated)
+        self._work.progress += 1
         for trial in self._slots.step():
             self._finish(trial, self._seated.pop(trial))
+        self._work.live = len(self._seated)
         self._note_decode(began, rows)
 
     def _note_decode(self, began: float, rows: int) -> None:
@@ -226,6 +289,7 @@ class WhisperEngine:
         if not silence and needs_retry(ratio, trial.avg_logprob, options) and self._again(trial, seated):
             return
         self._slots.leave(trial)
+        self._recover()
         begin = self._vocabulary.timestamp_begin
         found, advance = ([], WINDOW_STAMPS) if silence else pieces(trial.tokens, begin, window.end_stamp)
         segments = [self._segment(piece, seated, trial, ratio) for piece in found]

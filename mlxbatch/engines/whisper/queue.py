@@ -5,6 +5,8 @@ from __future__ import annotations
 import heapq
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from itertools import cycle
 
 import mlx.core as mx
@@ -17,6 +19,15 @@ Open = Callable[[Job], Window | None]
 """A job's first window; None where there is nothing to do for it."""
 Skip = Callable[[Window], Window | None]
 """Done with a window that needs no inference; gives the one after it."""
+
+
+@dataclass(slots=True)
+class Waiting:
+    """A window and its features, begun at `began` (time.monotonic); None where they could not be begun."""
+
+    window: Window
+    mel: mx.array | None
+    began: float
 
 
 class WindowQueue:
@@ -33,7 +44,7 @@ class WindowQueue:
     ) -> None:
         self._jobs, self._look_ahead, self._features, self._open, self._skip = jobs, look_ahead, features, opening, skip
         self._streams = cycle([mx.new_stream(mx.Device(mx.cpu)) for _ in range(cpu_streams)])
-        self._heap: list[tuple[tuple[int, int], Window, mx.array, float]] = []
+        self._heap: list[tuple[tuple[int, int], Waiting]] = []
         self._more = True
         self.spans: list[Span] = []
 
@@ -70,17 +81,26 @@ class WindowQueue:
             window = self._skip(window)
         if window is None:
             return
-        began = time.monotonic()
+        waiting = Waiting(window, None, time.monotonic())
+        # Where there is no memory for them now, features are made when the window is taken.
+        with suppress(RuntimeError, MemoryError):
+            waiting.mel = self._begin(window)
+        heapq.heappush(self._heap, (window.order, waiting))
+
+    def _begin(self, window: Window) -> mx.array:
         with mx.stream(next(self._streams)):
             mel = self._features(window)
         mx.async_eval(mel)
-        heapq.heappush(self._heap, (window.order, window, mel, began))
+        return mel
 
-    def take(self, count: int) -> tuple[list[Window], list[mx.array]]:
-        """The next windows, at most `count`, and the features [frames, n_mels] of each."""
-        taken = [heapq.heappop(self._heap) for _ in range(min(count, len(self._heap)))]
-        features = [mel for _, _, mel, _ in taken]
+    def take(self, count: int) -> list[Waiting]:
+        """The next windows, at most `count`."""
+        return [heapq.heappop(self._heap)[1] for _ in range(min(count, len(self._heap)))]
+
+    def features(self, taken: list[Waiting]) -> list[mx.array]:
+        """The features [frames, n_mels] of windows that were taken, evaluated."""
+        features = [self._begin(one.window) if one.mel is None else one.mel for one in taken]
         mx.eval(features)
         now = time.monotonic()
-        self.spans.extend(Span("features", began, now, 1) for _, _, _, began in taken)
-        return [window for _, window, _, _ in taken], features
+        self.spans.extend(Span("features", one.began, now, 1) for one in taken)
+        return features

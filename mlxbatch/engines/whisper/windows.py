@@ -32,8 +32,8 @@ BUCKET_FRAMES = 500
 class Window:
     """At most 30 s of a job from frame `frame` on; `index` counts the job's windows.
 
-    `full`: to be encoded as 30 s whatever its length, because its text at its own length was doubtful; `entered` is
-    when it first entered a batch (time.monotonic).
+    `full`: to be encoded as 30 s whatever its length, because its text at its own length was doubtful; `rung` is where
+    on the temperature ladder it goes on; `entered` is when it first entered a batch (time.monotonic).
     """
 
     job: Job
@@ -41,6 +41,7 @@ class Window:
     index: int = 0
     language: str | None = None
     full: bool = False
+    rung: int = 0
     entered: float | None = None
     samples: NDArray[np.float32] = field(init=False, repr=False)
 

@@ -33,7 +33,7 @@ def test_calls_and_streams_change_nothing(
         encoded = [row for part in parts for row in part]
         assert [len(row) for row in encoded] == [n // 2 for n in lengths]
         for row, mel in zip(encoded, features, strict=True):
-            assert mx.abs(row - encoder(mel[None])[0]).max().item() < 1e-5
+            assert mx.abs(row - encoder(mel[None])[0]).max().item() < 5e-5
 
 
 def test_an_error_in_a_stream_comes_out(encoder: network.Encoder) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -366,7 +366,92 @@ def test_an_engine_runs_again(short: Path) -> None:
     assert told(outputs_by_job(first)[0]) == told(outputs_by_job(second)[0])
 
 
+# ---- short of memory
+
+
+def test_rows_that_are_sent_back_begin_again_and_say_the_same(short: Path, alone: dict[int, list[Output]]) -> None:
+    """The allowance falls and rises as a governor's may; what is live beyond it goes back, the latest first."""
+    dice = random.Random(5)
+    seen: list[tuple[int, int]] = []
+
+    def admit(live: int) -> int:
+        allowed = dice.choice([1, 1, 2, 4]) if dice.random() < 0.2 else 4
+        seen.append((live, allowed))
+        return allowed
+
+    found = outputs_by_job(run(short, recordings(), 4, admit))
+    assert {number: told(outputs) for number, outputs in found.items()} == {n: told(o) for n, o in alone.items()}
+    assert sum(live > allowed for live, allowed in seen) > 5
+    assert max(live for live, _ in seen) == 4
+
+
+class Short:
+    """Before a method of the engine's: has no memory for more than `room` rows, and none at `moments`."""
+
+    def __init__(
+        self, work: Callable[..., Any], rows: Callable[..., int], room: int, moments: Iterable[int] = ()
+    ) -> None:
+        self._work, self._rows, self._room, self._moments = work, rows, room, set(moments)
+        self.calls = self.refusals = 0
+
+    def __call__(self, *arguments: Any) -> Any:
+        self.calls += 1
+        if self._rows(*arguments) > self._room or self.calls in self._moments:
+            self.refusals += 1
+            raise RuntimeError("[metal::malloc] Attempting to allocate 1 bytes: out of memory")
+        return self._work(*arguments)
+
+
+@pytest.mark.parametrize("room", [1, 3])
+def test_no_memory_for_so_many_rows(
+    short: Path, alone: dict[int, list[Output]], room: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Halved until they fit, tried again with more after a while, and nothing lost or said otherwise."""
+    with closing(WhisperEngine(spec(short, 4))) as engine:
+        shortage = Short(engine._encoders.encode, len, room)
+        monkeypatch.setattr(engine._encoders, "encode", shortage)
+        found = outputs_by_job(list(engine.run(Given(recordings()), lambda live: 4)))
+        assert engine.readings().shortages == shortage.refusals
+    assert {number: told(outputs) for number, outputs in found.items()} == {n: told(o) for n, o in alone.items()}
+    assert shortage.refusals >= 2
+
+
+def test_memory_that_ends_in_the_middle_of_a_step(
+    short: Path, alone: dict[int, list[Output]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = Short(Slots.step, lambda slots: 0, 1, moments=(5, 200))
+    monkeypatch.setattr(Slots, "step", lambda self: step(self))
+    found = outputs_by_job(run(short, recordings(), 4))
+    assert step.refusals == 2
+    assert {number: told(outputs) for number, outputs in found.items()} == {n: told(o) for n, o in alone.items()}
+
+
+def test_a_window_that_does_not_fit_alone_fails_alone(short: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = replace(GREEDY, logprob_threshold=-99.0, compression_ratio_threshold=99.0)
+    long, brief = job(0, noise(31 * RATE), content), job(1, noise(RATE), content)
+    with closing(WhisperEngine(spec(short, 4))) as engine:
+        longest = Short(engine._encoders.encode, lambda features: max(len(mel) for mel in features), 2000)
+        monkeypatch.setattr(engine._encoders, "encode", longest)
+        events = list(engine.run(Given([long, brief]), lambda live: 4))
+    (failed,) = [event for event in events if isinstance(event, JobFailed)]
+    assert failed.job_id == 0
+    assert failed.cause.startswith("the window at 0.0 s needs more memory than there is, even alone: out of memory on")
+    assert {event.job_id for event in events if isinstance(event, Output)} == {1}
+
+
 # ---- readings
+
+
+def test_progress_is_counted_and_live_rows_are(short: Path) -> None:
+    with closing(WhisperEngine(spec(short, 4))) as engine:
+        before = engine.pulse()
+        for _ in engine.run(Given(recordings()[2:5]), lambda live: 4):
+            pass
+        after = engine.pulse()
+        assert (before.progress, before.live) == (0, 0)
+        assert (after.progress > 10, after.live) == (True, 0)
+        engine.reclaim()
+        assert engine.pulse().cache == 0
 
 
 def test_spans_of_every_stage_and_a_look_ahead_that_is_real(short: Path) -> None:

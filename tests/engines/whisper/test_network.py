@@ -91,8 +91,8 @@ def test_a_row_does_not_see_its_neighbours(tiny: Path) -> None:
     both = mx.concatenate([mel(), mx.full((1, 3000, 80), mx.nan)])
     encoded, logits = run(model, both, PROMPT)
     alone = run(model, mel(), PROMPT)
-    assert difference(encoded[:1], alone[0]) < 1e-5
-    assert difference(logits[:1], alone[1]) < 1e-5
+    assert difference(encoded[:1], alone[0]) < 5e-5  # matrix products round by the batch, each CPU's in its own way
+    assert difference(logits[:1], alone[1]) < 5e-5
     assert mx.isnan(logits[1]).all().item()
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import mlx.core as mx
 import numpy as np
+import pytest
 
 from mlxbatch.engines.whisper.queue import WindowQueue
 from mlxbatch.engines.whisper.windows import Window
@@ -35,11 +36,14 @@ def test_windows_go_in_plan_order_and_earlier_jobs_go_on_first() -> None:
     jobs = [job(number, noise(40 * RATE, number)) for number in (5, 2, 9)]
     waiting = queue(Given(jobs))
     waiting.fill(wait=True)
-    windows, features = waiting.take(2)
+    taken = waiting.take(2)
+    windows, features = [one.window for one in taken], waiting.features(taken)
     assert [window.order for window in windows] == [(2, 0), (5, 0)]
     assert [mel[0].item() for mel in features] == [2, 5]
     waiting.push(windows[1].following(3000, None))
-    assert [window.order for window in waiting.take(9)[0]] == [(5, 1), (9, 0)]
+    rest = waiting.take(9)
+    assert [one.window.order for one in rest] == [(5, 1), (9, 0)]
+    waiting.features(rest)
     assert waiting.exhausted
     assert [span.stage for span in waiting.spans] == ["features"] * 4
 
@@ -81,7 +85,8 @@ def test_silence_is_skipped_up_to_the_first_sound() -> None:
     samples = np.concatenate([np.zeros(70 * RATE, np.float32), noise(RATE)])
     waiting = queue(Given([job(0, samples)]), skip=lambda window: window.following(3000, "en"))
     waiting.fill(wait=True)
-    (window,), _ = waiting.take(1)
+    (taken,) = waiting.take(1)
+    window = taken.window
     assert (window.index, window.start, window.language) == (2, 60, "en")
 
 
@@ -95,3 +100,22 @@ def test_features_begin_when_a_window_is_queued() -> None:
     waiting = WindowQueue(Given([job(n, noise(160)) for n in range(3)]), 4, features, Window, lambda _: None)
     waiting.fill(wait=True)
     assert begun == [0, 1, 2]
+
+
+def test_features_that_find_no_memory_are_made_when_the_window_is_taken() -> None:
+    """A window that was pulled from its job is never lost: what fails is tried again where it can be answered for."""
+    short = [True]
+
+    def features(window: Window) -> mx.array:
+        if short[0]:
+            raise RuntimeError("[malloc] Unable to allocate 1 bytes")
+        return mx.full((3,), window.job.id)
+
+    waiting = WindowQueue(Given([job(7, noise(160))]), 4, features, Window, lambda _: None)
+    waiting.fill(wait=True)
+    taken = waiting.take(1)
+    assert [one.mel for one in taken] == [None]
+    with pytest.raises(RuntimeError, match="Unable to allocate"):
+        waiting.features(taken)
+    short[0] = False
+    assert [mel.tolist() for mel in waiting.features(taken)] == [[7, 7, 7]]

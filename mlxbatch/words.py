@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 
 def size(number: int) -> str:
     """Bytes in powers of 1000: "812 MB", "1.2 GB"."""
@@ -34,3 +37,19 @@ def count(number: int, word: str) -> str:
 
 def files(number: int) -> str:
     return count(number, "file")
+
+
+def share(number: float) -> str:
+    """A share of a whole: "3 %", "0.4 %", "100 %"; 0 and 1 only where it is exactly that."""
+    percent = number * 100
+    if 0 < percent < 0.1:
+        return "under 0.1 %"
+    if 0 < percent < 9.95 or 99.5 <= percent < 100:
+        return f"{min(percent, 99.9):.1f} %"
+    return f"{percent:.0f} %"
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """ "; did you mean 'rtfx'?" where one of the known names is near, else nothing: the end of an error's line."""
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.4)
+    return f"; did you mean {near[0]!r}?" if near else ""

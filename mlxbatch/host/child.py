@@ -1,8 +1,4 @@
-"""EngineHost: a thread or a spawned child that owns device and engine; jobs go in, outputs and readings come out.
-
-A child is the default. MLX can end its process (on Linux a request beyond memory is a segmentation fault), and a child
-is replaced where a thread would take the run with it. The parent needs no MLX.
-"""
+"""The engine in a spawned child, which is replaced when it dies or hangs."""
 
 from __future__ import annotations
 
@@ -10,7 +6,6 @@ import multiprocessing
 import queue
 import signal
 import threading
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
@@ -18,121 +13,22 @@ from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from multiprocessing.shared_memory import SharedMemory
-from typing import Literal, TypeVar
 
 import numpy as np
+import psutil
 
 from mlxbatch import worker
 from mlxbatch.engines.base import EngineSpec, Jobs
-from mlxbatch.errors import DeviceLost, MlxBatchError, SetupError
-from mlxbatch.flight import Flight
+from mlxbatch.errors import DeviceLost, SetupError
+from mlxbatch.flight import PROOF, Flight
+from mlxbatch.host.base import GRACE, STALL_TIMEOUT, Changed, Died, EngineHost, Happening, expect
 from mlxbatch.signals import held_signals
-from mlxbatch.types import Job, Readings
-from mlxbatch.worker import Event, Loaded, Needs, Raised, Reply, RunEnded
+from mlxbatch.types import Allowance, Job, Readings
+from mlxbatch.watchdog import Watchdog
+from mlxbatch.worker import Beat, Event, Loaded, Needs, Raised, Reply, RunEnded
 
-Kind = Literal["child", "thread"]
-R = TypeVar("R")
-
-# Seconds that `close` waits for each thread: longer only when it is in the middle of something that nobody awaits.
-GRACE = 1.0
-
-
-class EngineHost(ABC):
-    """`start`, then `load`, then `needs` and `run`; close it whatever happened."""
-
-    def __init__(self, spec: EngineSpec) -> None:
-        self.spec = spec
-
-    @abstractmethod
-    def start(self) -> None:
-        """Begin to load the engine and come back at once."""
-
-    @abstractmethod
-    def load(self) -> Loaded:
-        """Wait until the engine is loaded; raises what loading raised."""
-
-    @abstractmethod
-    def needs(self, seconds: Sequence[float]) -> list[int]:
-        """`Engine.need` for each length, in bytes."""
-
-    @abstractmethod
-    def run(self, jobs: Jobs, rows: int) -> Generator[Event, None, None]:
-        """Run the jobs with at most `rows` live at once. A job that was begun anew repeats its windows.
-
-        Closing the generator early closes the host, and so does an error: what still runs belongs to nobody.
-        """
-
-    @abstractmethod
-    def interrupt(self, error: MlxBatchError) -> None:
-        """Have the run that is going on raise this, whatever the engine is in the middle of. From any thread."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Stop at once, whatever runs. More than once is fine."""
-
-
-def make_host(spec: EngineSpec, kind: Kind) -> EngineHost:
-    return ChildHost(spec) if kind == "child" else ThreadHost(spec)
-
-
-class _Closed(BaseException):
-    """Ends an engine's thread from within: nobody takes what it says. No Exception, which would be the engine's own."""
-
-
-class ThreadHost(EngineHost):
-    """The engine on a thread of this process, for debugging and serial runs: it pulls the jobs itself.
-
-    A thread cannot be replaced: what the engine raises ends the run.
-    """
-
-    def __init__(self, spec: EngineSpec) -> None:
-        super().__init__(spec)
-        self._commands: queue.Queue[worker.Command] = queue.Queue()
-        self._replies: queue.Queue[Reply] = queue.Queue()
-        self._thread = threading.Thread(target=self._work, name="engine", daemon=True)
-        self._closed = False
-
-    def _work(self) -> None:
-        with suppress(_Closed):
-            worker.work(self.spec, self._commands.get, self._say)
-
-    def _say(self, reply: Reply) -> None:
-        if self._closed:
-            raise _Closed
-        self._replies.put(reply)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def load(self) -> Loaded:
-        return _expect(self._replies.get(), Loaded)
-
-    def needs(self, seconds: Sequence[float]) -> list[int]:
-        self._commands.put(worker.AskNeeds(list(seconds)))
-        return _expect(self._replies.get(), Needs).sizes
-
-    def run(self, jobs: Jobs, rows: int) -> Generator[Event, None, None]:
-        self._commands.put(worker.Run(rows, jobs))
-        try:
-            while not isinstance(reply := self._replies.get(), RunEnded):
-                yield _expect(reply, Event)
-        except BaseException:
-            self.close()
-            raise
-
-    def interrupt(self, error: MlxBatchError) -> None:
-        self._replies.put(Raised(error, str(error), ""))
-
-    def close(self) -> None:
-        self._closed = True
-        self._commands.put(worker.Stop())
-        if self._thread.is_alive():
-            self._thread.join(timeout=GRACE)
-
-
-@dataclass(frozen=True, slots=True)
-class _Died:
-    cause: str
+# Seconds between two looks at whether the child comes on.
+TICK = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,18 +36,24 @@ class _FeedEnded:
     error: BaseException | None = None
 
 
-_Incoming = Reply | _Died | Job | _FeedEnded
+_Incoming = Reply | Died | Job | _FeedEnded
 
 
 class ChildHost(EngineHost):
-    """The engine in a spawned child. When the child dies it is replaced, and the jobs it had are tried one by one.
+    """The engine in a spawned child. When the child dies it is replaced, and the jobs it had are bisected.
 
-    So the job at fault is found, fails with the cause, and the others are done. All sending happens on the caller's
-    thread; one thread takes the child's replies, one pulls jobs, and both put what they get into one queue.
+    So the job at fault is found, fails with the cause, and the others are done. A child that makes no progress for
+    `stall_timeout` seconds is as good as dead. All sending happens on the caller's thread; one thread takes the child's
+    replies, one pulls jobs, and both put what they get into one queue.
     """
 
-    def __init__(self, spec: EngineSpec) -> None:
+    def __init__(self, spec: EngineSpec, stall_timeout: float = STALL_TIMEOUT) -> None:
         super().__init__(spec)
+        self._watchdog = Watchdog(stall_timeout)
+        self._allowance = Allowance(1)
+        self._renewing = False
+        self._raised: Raised | None = None
+        self._progress: Callable[[], float] = self._same
         self._events: queue.Queue[tuple[int, _Incoming]] = queue.Queue()
         self._held: deque[tuple[int, Job | _FeedEnded]] = deque()
         # Whose events count: the children's generation from 1 up, the feeds' number from -1 down.
@@ -180,6 +82,8 @@ class ChildHost(EngineHost):
         child_commands.close()
         child_replies.close()
         self._generation += 1
+        self._stalled = ""
+        self._watchdog.begin()
         self._spawn("receive", self._receive, self._process, replies, self._generation)
 
     def _spawn(self, name: str, target: Callable[..., None], *arguments: object) -> None:
@@ -188,17 +92,28 @@ class ChildHost(EngineHost):
         self._threads[-1].start()
 
     def load(self) -> Loaded:
+        # A large model on a slow disk takes long, and counts nothing: it comes on as long as it uses the processor.
+        self._progress = self._cpu_seconds
         try:
-            return _expect(self._answer(), Loaded)
+            return expect(self._answer(), Loaded)
         finally:
+            self._progress = self._same
             self._forget_name()
+
+    def _cpu_seconds(self) -> float:
+        try:
+            times = psutil.Process(self._process.pid).cpu_times()
+        except psutil.Error:  # it ends just now; its end comes as an event
+            return self._watchdog.seen
+        return float(times.user + times.system)
+
+    def _same(self) -> float:
+        """Progress that only beats tell of."""
+        return self._watchdog.seen
 
     def needs(self, seconds: Sequence[float]) -> list[int]:
         self._send(worker.AskNeeds(list(seconds)))
-        return _expect(self._answer(), Needs).sizes
-
-    def interrupt(self, error: MlxBatchError) -> None:
-        self._events.put((self._feed_number, _FeedEnded(error)))
+        return expect(self._answer(), Needs).sizes
 
     def close(self) -> None:
         if self._generation == 0:
@@ -232,23 +147,40 @@ class ChildHost(EngineHost):
                 break
         replies.close()
         process.join()
-        self._events.put((generation, _Died(cause or _cause_of_death(process.exitcode))))
+        self._events.put((generation, Died(cause or self._stalled or _cause_of_death(process.exitcode))))
 
     def _reply(self) -> _Incoming:
         """The next event, without those of children that were replaced and of feeds that are over."""
         while True:
-            source, event = self._held.popleft() if self._held else self._events.get()
+            source, event = self._held.popleft() if self._held else self._next()
             if source in (self._generation, self._feed_number):
-                if isinstance(event, _Died):
+                if isinstance(event, Beat | Event):
+                    self._watchdog.see(event.readings.progress)
+                    self._watch()
+                if isinstance(event, Died):
                     # It stays dead until it is replaced: whoever asks it next shall not wait for an answer.
                     self._events.put((source, event))
                 return event
 
-    def _answer(self) -> Reply | _Died:
+    def _next(self) -> tuple[int, _Incoming]:
+        while True:
+            with suppress(queue.Empty):
+                return self._events.get(timeout=TICK)
+            self._watch()
+
+    def _watch(self) -> None:
+        """End a child that does not come on."""
+        self._watchdog.see(self._progress())
+        if self._watchdog.stalled:
+            self._stalled = f"the engine made no progress for {self._watchdog.patience:g} s"
+            self._process.kill()  # stopped ones, too; what follows comes as its end
+
+    def _answer(self) -> Reply | Died:
         """What the child says next; what the feed says meanwhile, while a child is replaced, waits in its order."""
         held: list[tuple[int, Job | _FeedEnded]] = []
-        while isinstance(event := self._reply(), Job | _FeedEnded):
-            held.append((self._feed_number, event))
+        while isinstance(event := self._reply(), Job | _FeedEnded | Beat):
+            if not isinstance(event, Beat):
+                held.append((self._feed_number, event))
         self._held.extend(held)
         return event
 
@@ -259,35 +191,41 @@ class ChildHost(EngineHost):
 
     # ---- jobs
 
-    def run(self, jobs: Jobs, rows: int) -> Generator[Event, None, None]:
+    def run(self, jobs: Jobs, allowance: Allowance) -> Generator[Happening, None, None]:
+        self._allowance = allowance
         try:
-            yield from self._run(jobs, rows)
+            yield from self._run(jobs)
         except BaseException:
             self.close()
             raise
 
-    def _run(self, jobs: Jobs, rows: int) -> Generator[Event, None, None]:
+    def allow(self, allowance: Allowance) -> None:
+        self._allowance = allowance
+        self._send(allowance)
+
+    def renew(self) -> None:
+        self._renewing = True
+
+    def _run(self, jobs: Jobs) -> Generator[Happening, None, None]:
         self._flight = Flight()
         self._feed_number -= 1
         self._feeding = True
         self._spawn("feed", self._feed, jobs, self._feed_number)
-        self._begin(rows)
-        raised: Raised | None = None
+        self._begin()
         while True:
             match self._reply():
                 case Event() as event:
                     self._flight.settle(event.output)
                     yield event
+                case Beat() as beat:
+                    yield beat
                 case Raised() as raised:
-                    pass  # the child ends after this; what it had is sorted out then
-                case _Died(cause):
-                    failed = self._flight.crash(raised.cause if raised else cause)
-                    raised = None
-                    if failed is not None:
-                        yield Event(failed, Readings())
-                    if not self._feeding and not len(self._flight):
+                    self._raised = raised  # the child ends after this; what it had is sorted out then
+                case Died(cause):
+                    yield from self._bury(cause)
+                    if self._ended:
                         return
-                    self._replace(rows)
+                    self._replace()
                 case RunEnded():
                     return
                 case _FeedEnded(error):
@@ -297,12 +235,39 @@ class ChildHost(EngineHost):
                 case Job() as job:
                     self._flight.add(job)
                     del job  # hours of samples, not to be held until the next comes
-            if raised is None:
-                self._dispatch()
+            yield from self._go_on()
 
-    def _begin(self, rows: int) -> None:
+    @property
+    def _ended(self) -> bool:
+        return not self._feeding and not len(self._flight)
+
+    def _go_on(self) -> Generator[Happening, None, None]:
+        """Send what may be sent; take a new child where that was asked for and nobody loses by it."""
+        if self._raised is not None:
+            return
+        if self._renewing and not self._flight.flying and not self._ended:
+            self._renewing = False
+            self._process.kill()
+            self._replace()
+            yield Changed("renewed")
+        if not self._renewing:
+            self._dispatch()
+        if not self._flight.flying:
+            self._watchdog.begin()  # it has nothing to do, and cannot stall
+
+    def _bury(self, cause: str) -> Generator[Happening, None, None]:
+        """The child is dead: say so, and which job is to blame, where that is known."""
+        cause = self._raised.cause if self._raised else cause
+        self._raised = None
+        yield Changed("stalled" if self._stalled else "died", cause)
+        # Only the job itself keeps its engine waiting, but anybody can kill a process.
+        failed = self._flight.crash(cause, proof=1 if self._stalled else PROOF)
+        if failed is not None:
+            yield Event(failed, Readings())
+
+    def _begin(self) -> None:
         self._told = False
-        self._send(worker.Run(rows))
+        self._send(worker.Run(self._allowance))
 
     def _feed(self, jobs: Jobs, number: int) -> None:
         error = None
@@ -326,6 +291,8 @@ class ChildHost(EngineHost):
 
     def _send_job(self, job: Job) -> bool:
         """False where the child was dead before it could begin to take the job, and so not by the job's fault."""
+        if self._flight.flying == 1:
+            self._watchdog.begin()  # it had nothing to do until now
         try:
             self._commands.send(worker.JobHeader(replace(job, samples=worker.EMPTY), len(job.samples)))
         except OSError:
@@ -336,10 +303,15 @@ class ChildHost(EngineHost):
                 # No view outlives this line: Ctrl-C while waiting would leave a slab that cannot be closed.
                 np.ndarray(len(piece), np.float32, self._slab.buf)[:] = piece
                 self._commands.send(worker.Piece(len(piece)))
-                self._commands.recv()
+                self._await_copy()
         return True
 
-    def _replace(self, rows: int) -> None:
+    def _await_copy(self) -> None:
+        while not self._commands.poll(TICK):
+            self._watch()
+        self._commands.recv()
+
+    def _replace(self) -> None:
         """Another child; one that dies while it loads is as good as one that dies at work."""
         while True:
             self._commands.close()
@@ -350,19 +322,7 @@ class ChildHost(EngineHost):
             except DeviceLost as error:
                 self._flight.count_death(str(error))
             else:
-                return self._begin(rows)
-
-
-def _expect(reply: object, kind: type[R]) -> R:
-    if isinstance(reply, kind):
-        return reply
-    if isinstance(reply, Raised):
-        if reply.error is not None:
-            raise reply.error
-        raise RuntimeError(f"the engine raised {reply.cause}\n{reply.trace}")
-    if isinstance(reply, _Died):
-        raise DeviceLost(reply.cause)
-    raise AssertionError(f"expected {kind.__name__}, got {reply!r}")
+                return self._begin()
 
 
 def _cause_of_death(exitcode: int | None) -> str:

@@ -1,0 +1,78 @@
+"""Models: whole ones, damaged ones, and those that are not there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mlxbatch.doctor.finding import Case, Finding
+from mlxbatch.doctor.models import check
+
+from ..models.tiny import write_tiny_whisper
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache without models, and a directory without settings."""
+    monkeypatch.setenv("MLXBATCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def base(place: Path) -> Path:
+    return place / "cache" / "models" / "whisper-base"
+
+
+def last(case: Case) -> Finding:
+    return list(check(case))[-1]
+
+
+def test_a_model_that_the_profile_names_and_is_not_here() -> None:
+    found = last(Case())
+    assert (found.level, found.remedy) == ("warning", "mlxbatch models pull whisper-base")
+    assert "133 MB to download" in found.what
+
+
+def test_a_model_that_nobody_named_may_be_missing(place: Path) -> None:
+    write_tiny_whisper(place / "mine")
+    found = list(check(Case(model="./mine")))
+    assert [one.level for one in found] == ["ok", "ok", "ok"]
+    assert "not on this machine" in found[1].what
+    assert f"whole, in {place / 'mine'}" in found[2].what
+
+
+def test_a_whole_one(place: Path) -> None:
+    write_tiny_whisper(base(place))
+    assert last(Case()).what == "whisper-base, the profile names it: whole"
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json"])
+def test_an_incomplete_one_is_named_with_the_remedy(place: Path, name: str) -> None:
+    (write_tiny_whisper(base(place)) / name).unlink()
+    found = last(Case())
+    assert (found.level, found.remedy) == ("problem", "mlxbatch models pull whisper-base")
+    assert "not whole" in found.what
+    assert str(base(place)) in found.what
+
+
+def test_a_directory_that_is_no_model(place: Path) -> None:
+    (place / "mine").mkdir()
+    found = last(Case(model="./mine"))
+    assert found.level == "problem"
+    assert "config.json: missing" in found.what
+
+
+def test_the_fallback_is_looked_at_as_well(place: Path) -> None:
+    write_tiny_whisper(base(place))
+    (place / "mlxbatch.toml").write_text('[governor]\nfallback_model = "./small"\n')
+    found = last(Case())
+    assert found.level == "problem"
+    assert "./small: no such model directory" in found.what
+
+
+def test_without_a_right_profile_the_catalogue_is_still_listed(place: Path) -> None:
+    (place / "mlxbatch.toml").write_text("nonsense = 1\n")
+    found = list(check(Case()))
+    assert [one.level for one in found] == ["ok", "ok"]
