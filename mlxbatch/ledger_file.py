@@ -66,10 +66,19 @@ class Database:
             if not self._open:
                 return
             self._open = False
-            self.connection.close()
+            try:
+                if not (self.read_only or damaged):
+                    self._write_back()
+            finally:
+                self.connection.close()
         if not (self.read_only or damaged):
             with suppress(OSError):
                 self.path.with_name(_CLOSED).write_text(_stamp(self.path), "ascii")
+
+    def _write_back(self) -> None:
+        """Bring the write-ahead log into the file, as SQLite does while it closes, but hear of a full disk."""
+        with file_errors(self.path):
+            self.connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
 
 def open_for_writing(path: Path) -> Database:

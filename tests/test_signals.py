@@ -22,14 +22,15 @@ def test_a_signal_is_an_error_and_the_handlers_come_back(number: signal.Signals,
     assert [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == before
 
 
-def test_one_that_is_ignored_stays_so() -> None:
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP], ids=["background", "nohup"])
+def test_one_that_is_ignored_stays_so(number: signal.Signals) -> None:
+    before = signal.signal(number, signal.SIG_IGN)
     try:
         with stop_signals():
-            signal.raise_signal(signal.SIGINT)
-            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+            signal.raise_signal(number)
+            assert signal.getsignal(number) is signal.SIG_IGN
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(number, before)
 
 
 def test_a_held_signal_comes_at_the_end() -> None:

@@ -239,7 +239,8 @@ class LiveView(View):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         super().__exit__(kind, error, trace)
-        self._live.stop()
+        with suppress(OSError, ValueError):  # the terminal may have been closed, as in _show
+            self._live.stop()
 
     def say(self, text: str) -> None:
         self._text = text
@@ -248,7 +249,8 @@ class LiveView(View):
     def _show(self, line: Line) -> None:
         # Above what is drawn, which stays whole; what passes is drawn anyway.
         if not line.passing:
-            self._console.print(f"mlxbatch: {line.text}", markup=False, highlight=False, soft_wrap=True)
+            with suppress(OSError, ValueError):
+                self._console.print(f"mlxbatch: {line.text}", markup=False, highlight=False, soft_wrap=True)
 
     def _render(self) -> RenderableType:
         from rich.console import Group

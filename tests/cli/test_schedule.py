@@ -85,17 +85,11 @@ def test_the_second_run_waits_and_does_what_is_left(recordings: Path) -> None:
     assert nothing_is_left()
 
 
-def test_a_wait_that_was_too_short(cli: Cli, fake: Fake, recordings: Path) -> None:
-    first = slow()
+def test_a_wait_that_was_too_short_and_one_that_is_broken_off(cli: Cli, fake: Fake, recordings: Path) -> None:
+    first = slow(seconds_per_batch=3.0)
     ran = cli("transcribe", "in", "-o", "out", "--wait", "0.3")
     assert ran.code == 4
     assert f"in use by process {first.pid}" in ran.error
-    first.kill()
-    finish(first)
-
-
-def test_ctrl_c_ends_the_waiting_at_once(recordings: Path) -> None:
-    first = slow(seconds_per_batch=3.0)
     second = program("transcribe", "in", "-o", "out", "--wait", "1h", fake={})
     assert second.stderr is not None
     assert "waiting" in second.stderr.readline()
@@ -117,7 +111,7 @@ def test_a_time_limit_leaves_the_rest_to_the_next_run(cli: Cli, fake: Fake, reco
         write(IN / f"{number:02}.wav", noise(0.25))
     Path("mlxbatch.toml").write_text("[pipeline]\nprefetch_items = 2\n")
     arguments = ["transcribe", "in", "-o", "out", "--batch-size", "1", "--json"]
-    first = finish(program(*arguments, "--time-limit", "2s", fake={"seconds_per_batch": 0.5}))
+    first = finish(program(*arguments, "--time-limit", "1.5s", fake={"seconds_per_batch": 0.3}))
     assert first.code == 0
     left = first.summary["left"]
     assert 0 < left <= 15

@@ -70,10 +70,9 @@ def test_while_it_decodes_an_hour_of_audio(recordings: Path) -> None:
     assert "long.txt" not in outputs()
 
 
-@pytest.mark.parametrize("arguments", [(), ("--json",)], ids=["live", "plain"])
-def test_a_terminal_that_is_closed(recordings: Path, arguments: tuple[str, ...]) -> None:
+def test_a_terminal_that_is_closed(recordings: Path) -> None:
     """Its process group gets SIGHUP, and whatever is said from then on fails."""
-    process, terminal = _in_a_terminal(*arguments)
+    process, terminal = _in_a_terminal()
     until(one_is_done, process)
     family = psutil.Process(process.pid).children(recursive=True)
     os.close(terminal)
@@ -85,7 +84,7 @@ def test_a_terminal_that_is_closed(recordings: Path, arguments: tuple[str, ...])
     assert (run_log()[-1]["event"], run_log()[-1]["outcome"]) == ("end", "HungUp: hung up")
 
 
-def _in_a_terminal(*arguments: str) -> tuple[subprocess.Popen[str], int]:
+def _in_a_terminal() -> tuple[subprocess.Popen[str], int]:
     """A run that leads a session with a terminal of its own, and the terminal's other side."""
     ours, theirs = pty.openpty()
 
@@ -96,7 +95,7 @@ def _in_a_terminal(*arguments: str) -> tuple[subprocess.Popen[str], int]:
 
     environment = {"PYTHONPATH": str(ROOT), "FAKE_ENGINE": json.dumps({"seconds_per_batch": 0.9}), "TERM": "xterm"}
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.cli.fake_run", "transcribe", "in", "-o", "out", "--batch-size", "1", *arguments],
+        [sys.executable, "-m", "tests.cli.fake_run", "transcribe", "in", "-o", "out", "--batch-size", "1"],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
@@ -108,26 +107,13 @@ def _in_a_terminal(*arguments: str) -> tuple[subprocess.Popen[str], int]:
     return process, ours
 
 
-def test_nohup_goes_on(recordings: Path) -> None:
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        process = program("transcribe", "in", "-o", "out", "--batch-size", "1", fake={"seconds_per_batch": 0.3})
-    finally:
-        signal.signal(signal.SIGHUP, before)
-    until(one_is_done, process)
-    process.send_signal(signal.SIGHUP)
-    assert finish(process).code == 0
-    assert len(outputs()) == 3
-
-
 # ---- where nothing can be said
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux's /dev/full")
-@pytest.mark.parametrize("arguments", [(), ("--verbose",)])
-def test_standard_error_on_a_full_disk_does_not_end_a_run(recordings: Path, arguments: tuple[str, ...]) -> None:
+def test_standard_error_on_a_full_disk_does_not_end_a_run(recordings: Path) -> None:
     with Path("/dev/full").open("w") as full:
-        code = _run_with(*arguments, stderr=full)
+        code = _run_with("--verbose", stderr=full)
     assert code == 0
     assert len(outputs()) == 3
 

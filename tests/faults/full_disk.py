@@ -28,9 +28,12 @@ ROOT = Path(__file__).resolve().parents[2]
 RATE = 16_000
 Mode = Literal["all", "once", "torn"]
 
-# Calls of which a run may do without: it looks for a way to make nameless files (filelock), and makes new names last
-# through a power cut where the file system can.
-_OPTIONAL = (("open", ".mlxbatch"), ("fsync", ""), ("fsync", "sub"), ("fdatasync", ".mlxbatch"))
+# Calls of which a run may do without: it looks for a way to make nameless files (filelock), makes new names last
+# through a power cut where the file system can, and notes that the ledger needs no reading through next time.
+_OPTIONAL = (
+    *(("open", ".mlxbatch"), ("fsync", ""), ("fsync", "sub"), ("fdatasync", ".mlxbatch")),
+    *(("open", ".mlxbatch/ledger.closed"), ("write", ".mlxbatch/ledger.closed")),
+)
 
 
 def build(folder: Path) -> Path:
@@ -199,9 +202,9 @@ def _check_ledger(state: Path, found: dict[str, bytes]) -> None:
         assert ledger.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         (version,) = ledger.execute("PRAGMA user_version").fetchone()
         if version:
-            packed = [outputs for (outputs,) in ledger.execute("SELECT outputs FROM items ")]
-            assert {os.fsdecode(path) for one in packed for path in unpack_outputs(one)} <= set(found)
-            assert {status for (status,) in ledger.execute("SELECT status FROM items")} <= {"done"}
+            rows = ledger.execute("SELECT status, outputs FROM items").fetchall()
+            assert {status for status, _ in rows} <= {"done"}
+            assert {os.fsdecode(path) for _, packed in rows for path in unpack_outputs(packed)} <= set(found)
 
 
 def _calls(log: Path, root: Path) -> Iterator[Call]:
