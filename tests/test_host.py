@@ -25,9 +25,9 @@ from mlxbatch.engines.base import EngineSpec, Jobs
 from mlxbatch.engines.fake import BYTES_PER_SECOND
 from mlxbatch.errors import DeviceLost, ItemError, SetupError, UsageError
 from mlxbatch.flight import PATIENCE
-from mlxbatch.host import ChildHost, EngineHost, Kind, make_host
+from mlxbatch.host import Changed, ChildHost, EngineHost, Kind, make_host
 from mlxbatch.types import Allowance, Job, JobFailed, Output
-from mlxbatch.worker import SLAB_SAMPLES, Event, Loaded, NoMoreJobs
+from mlxbatch.worker import SLAB_SAMPLES, Beat, Event, Loaded, NoMoreJobs
 from tests.jobs import RATE, Given, job
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -360,6 +360,123 @@ def test_no_shared_memory_is_the_environment_s_fault(monkeypatch: pytest.MonkeyP
     with pytest.raises(SetupError, match=r"no shared memory for the engine's process: .*No space left"):
         host.start()
     host.close()
+
+
+# ---- children that hang, and children that are renewed
+
+
+def test_a_job_that_hangs_fails_and_the_others_are_done() -> None:
+    host = ChildHost(EngineSpec("fake", batch_size=2, extra={"hangs_on": BAD}), stall_timeout=1.0)
+    host.start()
+    try:
+        host.load()
+        jobs = [job(number, BAD if number == 2 else RATE) for number in range(5)]
+        happenings = list(host.run(Given(jobs), Allowance(2)))
+    finally:
+        host.close()
+    done, failed = outcome([one for one in happenings if isinstance(one, Event)])
+    assert (done, failed) == ([0, 1, 3, 4], {2: "the engine made no progress for 1 s"})
+    changes = [one for one in happenings if isinstance(one, Changed)]
+    assert {(one.what, one.cause) for one in changes} == {("stalled", "the engine made no progress for 1 s")}
+    (event,) = [one for one in happenings if isinstance(one, Event) and isinstance(one.output, JobFailed)]
+    assert event.output == JobFailed(2, "the engine made no progress for 1 s", deadly=True)
+
+
+@pytest.mark.parametrize("samples", [RATE, 12 * SLAB_SAMPLES], ids=["at work", "in a transfer"])
+def test_a_child_that_is_stopped_is_replaced(samples: int) -> None:
+    """By SIGSTOP: it neither ends nor answers, in the middle of a batch or while samples cross."""
+    host = ChildHost(EngineSpec("fake", batch_size=2, extra={"seconds_per_batch": 0.3}), stall_timeout=1.5)
+    host.start()
+    try:
+        host.load()
+        pid = child_pid()
+        threading.Timer(0.1, os.kill, (pid, signal.SIGSTOP)).start()
+        happenings = list(host.run(Given([job(number, samples) for number in range(4)]), Allowance(2)))
+        assert child_pid() != pid
+    finally:
+        host.close()
+    assert outcome([one for one in happenings if isinstance(one, Event)]) == ([0, 1, 2, 3], {})
+    assert [one.what for one in happenings if isinstance(one, Changed)] == ["stalled"]
+
+
+def test_one_that_does_not_come_on_while_it_loads() -> None:
+    host = ChildHost(EngineSpec("fake", extra={"load_seconds": 60}), stall_timeout=1.5)
+    host.start()
+    try:
+        with pytest.raises(DeviceLost, match=r"the engine made no progress for 1\.5 s"):
+            host.load()
+    finally:
+        host.close()
+
+
+def test_patience_is_for_work_and_not_for_waiting() -> None:
+    """A child that has nothing to do has not stalled, however long no job comes."""
+    host = ChildHost(EngineSpec("fake", extra={"seconds_per_batch": 0.6}), stall_timeout=1.0)
+    host.start()
+
+    def source() -> Iterator[Job]:
+        yield job(0)
+        time.sleep(2.5)
+        yield from (job(number) for number in range(1, 5))
+
+    try:
+        host.load()
+        happenings = list(host.run(Given(source()), Allowance(1)))
+    finally:
+        host.close()
+    assert outcome([one for one in happenings if isinstance(one, Event)]) == ([0, 1, 2, 3, 4], {})
+    assert not [one for one in happenings if isinstance(one, Changed)]
+
+
+def test_a_renewed_child_takes_over_between_two_jobs(opened: Open) -> None:
+    host = opened("child", seconds_per_batch=0.05)
+    host.load()
+    pids: list[int] = []
+    happenings = []
+
+    def source() -> Iterator[Job]:
+        for number in range(24):
+            time.sleep(0.05)
+            yield job(number)
+
+    for happening in host.run(Given(source()), Allowance(4)):
+        happenings.append(happening)
+        pids.append(child_pid())
+        if len(happenings) == 6:
+            host.renew()
+    assert outcome([one for one in happenings if isinstance(one, Event)]) == (list(range(24)), {})
+    assert [one.what for one in happenings if isinstance(one, Changed)] == ["renewed"]
+    assert len(set(pids)) == 2
+
+
+def test_where_there_is_no_process_nothing_is_renewed(opened: Open) -> None:
+    host = opened("thread")
+    host.load()
+    host.renew()
+    assert outcome(events_of(host, Given([job(0), job(1)]), 1)) == ([0, 1], {})
+
+
+@both
+def test_an_allowance_holds_from_the_next_refill_on(opened: Open, kind: Kind) -> None:
+    host = opened(kind, batch_size=8, seconds_per_batch=0.15)
+    host.load()
+    rows: list[int] = []
+    for happening in host.run(Given([job(number) for number in range(24)]), Allowance(8)):
+        if isinstance(happening, Event):
+            rows += [span.rows for span in happening.readings.spans]
+            host.allow(Allowance(2))
+    assert rows[0] > 2
+    assert set(rows[2:]) == {2}
+
+
+@both
+def test_the_engine_beats_while_it_is_at_a_long_piece_of_work(opened: Open, kind: Kind) -> None:
+    host = opened(kind, seconds_per_batch=2.2)
+    host.load()
+    beats = [one.readings for one in host.run(Given([job(0)]), Allowance(1)) if isinstance(one, Beat)]
+    assert len(beats) >= 3
+    assert {beat.live for beat in beats} == {1}
+    assert all(beat.rss > 10**6 for beat in beats)
 
 
 # ---- the end

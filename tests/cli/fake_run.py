@@ -1,21 +1,33 @@
 """The whole program over the fake engine, for tests that need a process: `python -m tests.cli.fake_run transcribe ...`.
 
-$FAKE_ENGINE holds the fake's settings as JSON. With $FAKE_NETWORK the output counts as a network mount.
+$FAKE_ENGINE holds the fake's settings as JSON. With $FAKE_NETWORK the output counts as a network mount. To decode a
+recording whose name is $FAKE_DEADLY ends the program as a fault in native code does.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 
 from mlxbatch.__main__ import main
+from mlxbatch.types import Item, Recording
 
 if __name__ == "__main__":
-    from mlxbatch import ledger_file
+    from mlxbatch import ledger_file, runner
     from mlxbatch.cli import request
 
     settings = json.loads(os.environ.get("FAKE_ENGINE", "{}"))
     request.choose = lambda name, *, offline, say: request.Chosen("fake", name, "0" * 64, None, settings)
     if os.environ.get("FAKE_NETWORK"):
         ledger_file.on_network = lambda folder: True
+    if deadly := os.environ.get("FAKE_DEADLY"):
+        decode = runner.decode
+
+        def deadly_decode(item: Item) -> Recording:
+            if item.source.name == deadly:
+                os.kill(os.getpid(), signal.SIGSEGV)
+            return decode(item)
+
+        runner.decode = deadly_decode
     main()
