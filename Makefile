@@ -14,7 +14,7 @@ help:
 	@echo "make test    install what the tests need and run them (real weights, under 12 minutes)"
 	@echo "make check   lint, format and types"
 	@echo "make bench   speed and word error rate against mlx-audio, side by side (needs ../shared/data)"
-	@echo "make soak    the long proofs: kills, hours of audio"
+	@echo "make soak    the long proofs: kills, memory over 2,000 files"
 
 demo: $(VENV)/.core openblas
 	$(BIN)/mlxbatch transcribe $(DEMO) -o $(OUT) --format txt,srt,json
@@ -31,6 +31,7 @@ check: $(VENV)/.dev
 bench: $(VENV)/.dev openblas
 	$(BIN)/python benchmarks/transcribe.py
 	$(BIN)/python benchmarks/overlap.py
+	$(BIN)/python benchmarks/governor.py
 
 soak: $(VENV)/.dev openblas
 	$(BIN)/python -m pytest -m soak -s

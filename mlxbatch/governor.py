@@ -126,7 +126,7 @@ class Governor:
     def _limit(self, held: int, around: Machine) -> int:
         """The limit, or what we hold and can still get without taking what the machine needs, where that is less."""
         within_reach = held + around.available - int(RESERVE * around.total)
-        return max(1, min(self.room.limit, within_reach))
+        return min(self.room.limit, max(self.room.weights, within_reach, 1))
 
     def _learn(self, used: int, live: int) -> None:
         """How far off predictions were: up at once, down slowly."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import time
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -38,24 +39,35 @@ def rtfx(audio_seconds: float, wall_seconds: float) -> float | None:
     return audio_seconds / wall_seconds if wall_seconds > 0 else None
 
 
-def busy_seconds(spans: Iterable[Span]) -> float:
-    """Seconds in which at least one span was at work; side by side counts once."""
-    busy, end = 0.0, -math.inf
-    for span in sorted(spans, key=lambda span: span.begin):
-        busy += max(0.0, span.end - max(span.begin, end))
-        end = max(end, span.end)
-    return busy
+@dataclass(slots=True)
+class Busy:
+    """Seconds in which at least one span was at work, of spans in the order in which they begin; none is kept.
 
-
-def wait_fraction(spans: Sequence[Span]) -> float | None:
-    """The share of the time from the first span's begin to the last one's end in which none was at work: 0 to 1.
-
-    Of the device's spans it is the share that the device waited for input. None where no time has passed.
+    `wait_fraction` is the share of the time from the first span's begin to the last one's end in which none was: 0 to
+    1, of the device's spans the share that the device waited for input. None where no time has passed.
     """
-    if not spans:
-        return None
-    window = max(span.end for span in spans) - min(span.begin for span in spans)
-    return max(0.0, 1.0 - busy_seconds(spans) / window) if window > 0 else None
+
+    seconds: float = 0.0
+    _first: float | None = None
+    _end: float = -math.inf
+
+    def add(self, span: Span) -> None:
+        self._first = span.begin if self._first is None else self._first
+        self.seconds += max(0.0, span.end - max(span.begin, self._end))
+        self._end = max(self._end, span.end)
+
+    @property
+    def wait_fraction(self) -> float | None:
+        window = self._end - self._first if self._first is not None else 0.0
+        return max(0.0, 1.0 - self.seconds / window) if window > 0 else None
+
+
+def busy(spans: Iterable[Span]) -> Busy:
+    """All of them together, in whatever order they are."""
+    found = Busy()
+    for span in sorted(spans, key=lambda span: span.begin):
+        found.add(span)
+    return found
 
 
 @dataclass(slots=True)
@@ -96,8 +108,9 @@ class RunStats:
     warnings: int = 0
     peak_bytes: int = 0
     peak_rss: int = 0
-    latencies: list[float] = field(default_factory=list)
-    spans: list[Span] = field(default_factory=list)
+    latencies: array[float] = field(default_factory=lambda: array("d"))
+    device: Busy = field(default_factory=Busy)
+    stages: dict[str, Busy] = field(default_factory=dict)
     failures: list[Failed] = field(default_factory=list)
     reasons: Counter[str] = field(default_factory=Counter)
     governor: Counter[str] = field(default_factory=Counter)
@@ -121,7 +134,7 @@ class RunStats:
                 self.rendered += not result.windows
                 self.audio_seconds += result.seconds if result.windows else 0.0
                 self.warnings += len(result.warnings)
-                self.latencies += [window.latency for window in result.windows]
+                self.latencies.extend(window.latency for window in result.windows)
                 self.tokens += sum(window.tokens for window in result.windows)
             case Failed():
                 self.failed += 1
@@ -137,7 +150,10 @@ class RunStats:
         self.peak_rss = max(self.peak_rss, readings.rss)
         # A span of "features" lasts until its window is taken, waiting included: it says when work began, not how long
         # it took, so it belongs in the log and not in these sums.
-        self.spans += [span for span in readings.spans if span.stage != "features"]
+        for span in readings.spans:
+            if span.stage != "features":
+                self.device.add(span)
+                self.stages.setdefault(span.stage, Busy()).add(span)
 
     def event(self, kind: str, facts: Mapping[str, Any]) -> None:
         """Take an event of the run (see runlog): the governor's steps are counted, a sample's shares averaged."""
@@ -163,11 +179,6 @@ class RunStats:
         """Items that were found, and neither done, failed nor skipped when the run ended: it was stopped before."""
         return max(0, self.found - self.done - self.failed - self.skipped)
 
-    def stage_seconds(self) -> dict[str, float]:
-        """Busy seconds of each stage; stages overlap, so they need not add up to the wall time."""
-        stages = dict.fromkeys(span.stage for span in self.spans)
-        return {stage: busy_seconds(span for span in self.spans if span.stage == stage) for stage in stages}
-
     def summary(self) -> dict[str, Any]:
         """Everything, as what json.dumps takes: counts, seconds, bytes; None where there is nothing to measure."""
         return {
@@ -186,8 +197,9 @@ class RunStats:
             "window_latency_seconds": percentiles(self.latencies),
             "peak_bytes": self.peak_bytes,
             "peak_rss_bytes": self.peak_rss,
-            "wait_fraction": wait_fraction(self.spans),
-            "stage_seconds": self.stage_seconds(),
+            "wait_fraction": self.device.wait_fraction,
+            # Stages overlap, so they need not add up to the wall time.
+            "stage_seconds": {stage: busy.seconds for stage, busy in self.stages.items()},
             "skip_reasons": dict(self.reasons.most_common()),
             "failures": [_failure(failed) for failed in self.failures],
             "utilisation": {"cpu": self.cpu.value, "gpu": self.gpu.value},

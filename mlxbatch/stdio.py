@@ -6,6 +6,7 @@ import os
 import sys
 from contextlib import suppress
 from io import FileIO, TextIOWrapper
+from typing import Any
 
 _STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
 
@@ -15,8 +16,18 @@ def prepare() -> None:
     _open_missing()
     # What could not be written may not lie in a buffer: each later flush would fail over it, that of a starting child
     # process too.
-    raw = FileIO(2, "w", closefd=False)
+    raw = _Lenient(2, "w", closefd=False)
     sys.stderr = TextIOWrapper(raw, sys.stderr.encoding, "backslashreplace", write_through=True)
+
+
+class _Lenient(FileIO):
+    """A stream on which nothing fails: on a full disk, or in a terminal that was closed. Not a word said there is a
+    reason to end a run."""
+
+    def write(self, data: Any) -> int:
+        with suppress(OSError):
+            return super().write(data) or 0
+        return len(data)
 
 
 def _open_missing() -> None:

@@ -23,21 +23,24 @@ from mlxbatch.ledger import Ledger
 from mlxbatch.machine import read_machine
 from mlxbatch.overseer import Oversight
 from mlxbatch.runner import ModelKey, RunSettings, Watcher, transcribe
-from mlxbatch.types import Done, Item, Planned, Result, TranscribeOptions
+from mlxbatch.types import Done, Item, Planned, Readings, Result, TranscribeOptions
 
 pytestmark = pytest.mark.real
 CALLS = Path(__file__).resolve().parents[1] / "examples" / "calls"
-NAMES = ("demo-thanks", "dir-instr", "ss-noservice", "tt-allbusy", "vm-record-prepend")
-ITEMS = [Item(name, CALLS / f"{name}.wav", Path(name)) for name in NAMES]
+ITEMS = [Item(path.stem, path, Path(path.stem)) for path in sorted(CALLS.glob("*.wav"))]
 
 
 class Listener(Watcher):
     def __init__(self) -> None:
         self.events: list[tuple[str, dict[str, Any]]] = []
         self.then: Callable[[], None] = lambda: None
+        self.live = 0
 
     def planned(self, planned: Sequence[Planned]) -> None:
         self.then()
+
+    def readings(self, readings: Readings) -> None:
+        self.live = readings.live
 
     def event(self, kind: str, facts: Mapping[str, Any]) -> None:
         self.events.append((kind, dict(facts)))
@@ -52,6 +55,7 @@ def run(
     limit: str = "8GB",
     policy: Policy | None = None,
     on_child: Callable[[int], Any] | None = None,
+    listener: Listener | None = None,
 ) -> tuple[dict[str, str], Listener]:
     """Texts by recording, and what was told. `on_child` gets the engine's process id once a first group is planned."""
     spec = EngineSpec("whisper", model, encode_streams=2, blas_threads=1, device={"kind": "cpu", "memory_limit": limit})
@@ -60,16 +64,18 @@ def run(
         ("txt",),
         (ModelKey("base", "key"),),
         "txt",
-        options=TranscribeOptions(language="en", temperatures=(0.0,)),
+        options=TranscribeOptions(language="en"),
         oversight=Oversight(policy or Policy()),
     )
-    listener = Listener()
+    listener = listener or Listener()
     if on_child is not None:
         listener.then = lambda: on_child(multiprocessing.active_children()[0].pid)
     with Ledger.open(out) as ledger:
-        results: list[Result] = list(transcribe(ITEMS, [make_host(spec, "child")], ledger, settings, listener))
-    assert sorted(result.item.id for result in results if isinstance(result, Done)) == sorted(NAMES)
-    return {name: (out / f"{name}.txt").read_text("utf-8") for name in NAMES}, listener
+        results: list[Result] = list(
+            transcribe(ITEMS, [make_host(spec, "child", stall_timeout=20.0)], ledger, settings, listener)
+        )
+    assert sorted(result.item.id for result in results if isinstance(result, Done)) == [item.id for item in ITEMS]
+    return {item.id: (out / f"{item.id}.txt").read_text("utf-8") for item in ITEMS}, listener
 
 
 @pytest.fixture(scope="module")
@@ -80,12 +86,23 @@ def unbounded(whisper_base: Path, tmp_path_factory: pytest.TempPathFactory) -> d
     return texts
 
 
-def test_a_limit_that_its_weights_nearly_fill(whisper_base: Path, unbounded: dict[str, str], tmp_path: Path) -> None:
-    """291 MB of weights below 385 MB: every step is taken, one row at a time, and all is done as without."""
-    texts, listener = run(whisper_base, tmp_path, "385MB", Policy(latency_limit=0.01))
+@pytest.mark.parametrize(
+    ("limit", "taken"), [("450MB", {"hold", "slow"}), ("395MB", {"shrink", "reclaim"})], ids=["lower", "upper"]
+)
+def test_a_limit_that_its_weights_nearly_fill(
+    whisper_base: Path, unbounded: dict[str, str], tmp_path: Path, limit: str, taken: set[str]
+) -> None:
+    """291 MB of weights, 390 MB with a row of 30 s: the steps are taken, one row at a time, and all is done as without.
+
+    Which readings fall into which moment differs from run to run, so the log is asked for the steps, not for their
+    number.
+    """
+    texts, listener = run(whisper_base, tmp_path, limit, Policy(latency_limit=0.01))
     assert texts == unbounded
     steps = listener.steps()
-    assert {"hold", "slow", "shrink", "reclaim"} <= set(steps)
+    assert taken <= set(steps), steps
+    order = ["open", "hold", "slow", "shrink", "reclaim"]
+    assert max(map(order.index, steps)) == max(map(order.index, taken))
     shares = {facts["step"]: facts["share"] for kind, facts in listener.events if kind == "governor"}
     assert all(share > 0.75 for share in shares.values())
     rows = [facts["rows"] for kind, facts in listener.events if kind == "governor"]
@@ -95,17 +112,19 @@ def test_a_limit_that_its_weights_nearly_fill(whisper_base: Path, unbounded: dic
 def test_rows_are_sent_back_when_the_machine_runs_short(
     whisper_base: Path, unbounded: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another program takes nearly all memory for three seconds while five rows are live."""
+    """Another program takes nearly all memory for three seconds, from when several rows are live."""
     began: list[float] = []
+    listener = Listener()
 
     def squeezed() -> Any:
         found = read_machine()
-        began[:] = began or [time.monotonic()]
-        short = 3 < time.monotonic() - began[0] < 6
-        return replace(found, available=found.total // 20) if short else found
+        if not began and listener.live > 3:
+            began.append(time.monotonic())
+        short = began and time.monotonic() - began[0] < 3
+        return replace(found, available=0) if short else found
 
     monkeypatch.setattr(runner, "read_machine", squeezed)
-    texts, listener = run(whisper_base, tmp_path)
+    texts, _ = run(whisper_base, tmp_path, listener=listener)
     assert texts == unbounded
     changes = [facts for kind, facts in listener.events if kind == "governor"]
     assert changes[0]["step"] == "reclaim"
@@ -118,7 +137,7 @@ def test_rows_are_sent_back_when_the_machine_runs_short(
 def test_a_native_crash_costs_the_process_and_nothing_else(
     whisper_base: Path, unbounded: dict[str, str], tmp_path: Path
 ) -> None:
-    """Its address space is bounded in mid-work: MLX's CPU build then ends by a signal, not by an error."""
+    """Its address space is bounded in mid-work: native code then ends it by a signal, or hangs, as OpenBLAS does."""
 
     def bound(pid: int) -> None:
         process = psutil.Process(pid)
@@ -127,7 +146,8 @@ def test_a_native_crash_costs_the_process_and_nothing_else(
 
     texts, listener = run(whisper_base, tmp_path, on_child=bound)
     assert texts == unbounded
-    assert [facts["what"] for kind, facts in listener.events if kind == "child"] == ["died"]
+    (what,) = [facts["what"] for kind, facts in listener.events if kind == "child"]
+    assert what in ("died", "stalled")
 
 
 def test_killed_in_the_middle_of_its_work(whisper_base: Path, unbounded: dict[str, str], tmp_path: Path) -> None:

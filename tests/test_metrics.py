@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlxbatch.metrics import RunStats, busy_seconds, percentile, percentiles, rtfx, wait_fraction
+from mlxbatch.metrics import RunStats, busy, percentile, percentiles, rtfx
 from mlxbatch.types import Done, Failed, Item, Readings, Skipped, Span, WindowStats
 
 ITEM = Item("a", Path("in/a.wav"), Path("a"))
@@ -38,7 +38,7 @@ def spans(*bounds: tuple[float, float]) -> list[Span]:
 
 
 @pytest.mark.parametrize(
-    ("bounds", "busy", "waited"),
+    ("bounds", "seconds", "waited"),
     [
         ([(0, 1), (1, 2)], 2, 0.0),
         ([(0, 1), (3, 4)], 2, 0.5),
@@ -46,14 +46,14 @@ def spans(*bounds: tuple[float, float]) -> list[Span]:
         ([(3, 4), (0, 1), (0, 1)], 2, 0.5),
     ],
 )
-def test_the_wait_is_what_no_span_covers(bounds: list[tuple[float, float]], busy: float, waited: float) -> None:
-    assert busy_seconds(spans(*bounds)) == busy
-    assert wait_fraction(spans(*bounds)) == waited
+def test_the_wait_is_what_no_span_covers(bounds: list[tuple[float, float]], seconds: float, waited: float) -> None:
+    assert busy(spans(*bounds)).seconds == seconds
+    assert busy(spans(*bounds)).wait_fraction == waited
 
 
 def test_without_time_there_is_no_wait_to_measure() -> None:
-    assert wait_fraction([]) is None
-    assert wait_fraction(spans((1, 1))) is None
+    assert busy([]).wait_fraction is None
+    assert busy(spans((1, 1))).wait_fraction is None
 
 
 def test_a_run_s_summary() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mlxbatch.metrics import busy_seconds, rtfx, wait_fraction
+from mlxbatch.metrics import busy, rtfx
 from mlxbatch.report.log import Facts, Log, number
 
 QUARANTINED = "quarantined"
@@ -79,7 +79,7 @@ def figures(summary: Facts, log: Log | None) -> Figures:
         peak_bytes=_peak(summary, events, "peak_bytes", "peak"),
         peak_rss_bytes=_peak(summary, events, "peak_rss_bytes", "rss"),
         padding_ratio=number(events.plan, "padding_ratio"),
-        wait_fraction=number(summary, "wait_fraction") if summary else wait_fraction(events.spans),
+        wait_fraction=number(summary, "wait_fraction") if summary else busy(events.spans).wait_fraction,
         stage_seconds=_numbers(summary, "stage_seconds") if summary else _stages(events),
         deaths=what["died"],
         stalls=what["stalled"],
@@ -154,7 +154,7 @@ def _numbers(facts: Facts, name: str) -> dict[str, float]:
 
 def _stages(log: Log) -> dict[str, float]:
     stages = dict.fromkeys(span.stage for span in log.spans)
-    return {stage: busy_seconds(span for span in log.spans if span.stage == stage) for stage in stages}
+    return {stage: busy(span for span in log.spans if span.stage == stage).seconds for stage in stages}
 
 
 def _peak(summary: Facts, log: Log, name: str, sampled: str) -> float | None:

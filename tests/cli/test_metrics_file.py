@@ -18,8 +18,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from mlxbatch import exposition
 from mlxbatch.cli import request
 
-from .conftest import Cli, finish, program, write
-from .test_transcribe import _one_is_done, _slow, _until, noise
+from .conftest import Cli, finish, noise, program, write
+from .running import one_is_done, slow, until
 
 FILE = Path("x.prom")
 RUN = ("transcribe", "in", "-o", "out", "--workers", "0", "--metrics-file", FILE)
@@ -83,7 +83,7 @@ def test_a_run_that_ends_before_it_began(
 
 
 def test_a_run_that_is_refused_and_the_one_that_holds_the_lock(cli: Cli, fake: Fake, recordings: Path) -> None:
-    first = _slow("--metrics-file", str(FILE))
+    first = slow("--metrics-file", str(FILE))
     assert cli(*RUN).code == 4
     assert metric("last_run_exit_code") == 4
     assert items() == {"left": 3}
@@ -94,8 +94,8 @@ def test_a_run_that_is_refused_and_the_one_that_holds_the_lock(cli: Cli, fake: F
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_run_that_is_stopped(recordings: Path, number: int, code: int) -> None:
-    process = _slow("--metrics-file", str(FILE))
-    _until(_one_is_done, process)
+    process = slow("--metrics-file", str(FILE))
+    until(one_is_done, process)
     process.send_signal(number)
     assert finish(process).code == code
     assert metric("last_run_exit_code") == code
