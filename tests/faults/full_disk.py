@@ -79,6 +79,7 @@ class FullDisk:
     library: Path
     arguments: tuple[str, ...] = ("--workers", "0")
     environment: dict[str, str] = field(default_factory=dict)
+    full: str = ""  # the folder on the disk that is full, where it is not the output
     reference: dict[str, bytes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -118,7 +119,8 @@ class FullDisk:
     def _run(self, output: str, *arguments: str, at: int = 0, mode: Mode = "all") -> Ran:
         log = self.folder / "calls"
         log.write_text("")
-        fault = {"LD_PRELOAD": str(self.library), "FAULT_ROOT": str(self.folder / output), "FAULT_LOG": str(log)}
+        root = self.folder / (self.full or output)
+        fault = {"LD_PRELOAD": str(self.library), "FAULT_ROOT": str(root), "FAULT_LOG": str(log)}
         fault |= {"FAULT_AT": str(at), "FAULT_MODE": mode}
         options = [*self.arguments, *(arguments or ("--format", "txt,json")), "--batch-size", "1", "-q"]
         done = subprocess.run(
@@ -131,7 +133,7 @@ class FullDisk:
             timeout=60,
         )
         assert done.stdout == ""
-        return Ran(done.returncode, done.stderr, list(_calls(log, self.folder / output)))
+        return Ran(done.returncode, done.stderr, list(_calls(log, root)))
 
     # ---- what is asked of a run
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.full_disk import FullDisk, Mode, build
+from tests.kills import outputs
 
 pytestmark = [
     pytest.mark.soak,
@@ -45,3 +46,22 @@ def test_with_the_engine_in_a_child(tmp_path: Path) -> None:
 
 def test_with_the_journal_of_a_network_mount(tmp_path: Path) -> None:
     prove_all(FullDisk(tmp_path, build(tmp_path), environment={"FAKE_NETWORK": "1"}), "all")
+
+
+def test_with_the_metrics_and_the_log_file_on_it(tmp_path: Path) -> None:
+    """The output lies elsewhere, and is done; what is lost is said, and no file is left beside them."""
+    notes = tmp_path / "notes"
+    arguments = ("--workers", "0", "--metrics-file", "notes/x.prom", "--log-file", "notes/run.log")
+    disk = FullDisk(tmp_path, build(tmp_path), arguments=arguments, full="notes")
+    notes.mkdir()
+    count = len(disk.measure())
+    assert count >= 5
+    for at in range(1, count + 1):
+        shutil.rmtree(notes)
+        notes.mkdir()
+        ran = disk.run(at)
+        assert ran.code == 3, (at, ran)
+        assert "Traceback" not in ran.err
+        assert "cannot write the " in ran.err, (at, ran)
+        assert {path.name for path in notes.iterdir()} <= {"run.log"}, at
+        assert outputs(tmp_path / "out") in (disk.reference, {}), at
