@@ -10,7 +10,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from mlxbatch.budget import parse_amount
@@ -80,11 +80,20 @@ class Overseer:
         self._sampled = float("-inf")
         self._machine = look()
         self._told: tuple[str, int, str] | None = None
+        self._busy = False
         self._last = loaded.readings
 
     @property
     def allowance(self) -> Allowance:
-        return self._governor.allowance
+        """The governor's, and nothing new while the machine is busy with others' work."""
+        allowance = self._governor.allowance
+        return replace(allowance, hold=allowance.hold or self._busy)
+
+    def busy(self, busy: bool) -> None:
+        """Whether the machine is over `--max-load`: what the engine has taken on goes on, and no row joins it."""
+        if busy != self._busy:
+            self._busy = busy
+            self._host.allow(self.allowance)
 
     def needs(self, row: int) -> None:
         """Bytes that one more row is predicted to take."""
@@ -113,7 +122,7 @@ class Overseer:
             self._follow(change)
 
     def _follow(self, change: Change) -> None:
-        self._host.allow(self._governor.allowance)
+        self._host.allow(self.allowance)
         news = (change.step, change.rows, change.why)
         if news != self._told:  # the same again and again would fill the log of a night
             self._told = news

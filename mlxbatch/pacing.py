@@ -70,6 +70,11 @@ class Pace:
             return None
         return min(EVERY, left) if running and self._is_busy(now) else 0.0
 
+    @property
+    def busy(self) -> bool:
+        """Whether the machine was over `max_load` at the last look."""
+        return self._busy
+
     def _is_busy(self, now: float) -> bool:
         if self.max_load is None:
             return False

@@ -221,6 +221,7 @@ class _Run:
     def _oversee(self, event: Happening, feed: Feed, overseer: Overseer) -> None:
         while self.pace.told:
             self.watcher.event("governor", self.pace.told.popleft())
+        overseer.busy(self.pace.busy)
         if not isinstance(event, Changed):
             self.watcher.readings(event.readings)
         # A copy, made in one step: the feed's thread adds to it.

@@ -123,6 +123,16 @@ def test_what_became_of_the_process_is_told() -> None:
     assert desk.of("child") == [{"what": "died", "cause": "killed by SIGKILL"}]
 
 
+def test_a_busy_machine_holds_what_is_not_live_yet() -> None:
+    desk = Desk()
+    desk.overseer.busy(False)
+    desk.overseer.busy(True)
+    desk.overseer.busy(True)
+    desk.see(920)
+    desk.overseer.busy(False)
+    assert desk.host.allowances == [Allowance(8, hold=True), Allowance(4, hold=True), Allowance(4)]
+
+
 def test_samples_get_rarer() -> None:
     desk = Desk()
     for _ in range(2000):

@@ -26,8 +26,9 @@ FILES = 2_000
 RATE = 16_000
 # Seconds between two looks at the processes, from outside.
 EVERY = 0.25
-# The share of the looks at the beginning that is warm-up: caches fill, and the allocators find their size.
-WARM_UP = 0.1
+# The share of the looks at the beginning that is warm-up: caches fill, and the allocators find their size. The parent
+# takes 500 files for that: SQLite's page cache and CPython's table of interned names grow by a step or two until then.
+WARM_UP = 0.25
 # MLX keeps freed buffers by size, and each new shape adds some until the limit is reached: with the default of 1 GB a
 # tiny network would still be filling it at the end. This one is full from the beginning; what grows is something else.
 CACHE = '[device]\ncache_limit = "64MB"\n'
