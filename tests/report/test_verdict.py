@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mlxbatch.lock import Standing
 from mlxbatch.report.compare import Against
 from mlxbatch.report.content import Report, make_report
 from mlxbatch.report.figures import Figures
@@ -16,7 +17,7 @@ from mlxbatch.report.verdict import key_figures, verdict
 
 
 def report(state: State = "finished", outcome: str = "finished", **figures: Any) -> Report:
-    return make_report(History(Run("r", "", None, state, outcome, {}, Figures(**figures)), ()))
+    return make_report(History(Run("r", "", None, state, outcome, {}, Figures(**figures)), (), Standing("free")))
 
 
 @pytest.mark.parametrize(
