@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import psutil
@@ -38,20 +39,28 @@ class Victim:
     folder: Path
     count: int
     reference: dict[str, bytes] = field(default_factory=dict)
+    program: ClassVar[tuple[str, ...]] = ("tests.cli.fake_run", "--format", "txt,json", "--batch-size", "2")
+    # Seconds from a run's begin, and after a file is done, in which it is killed.
+    begin: ClassVar[float] = 1.5
+    moment: ClassVar[float] = 0.06
 
     def __post_init__(self) -> None:
-        for number in range(self.count):
-            path = self.folder / "in" / f"d{number % 3}" / f"{number:03}.wav"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            soundfile.write(path, np.full(RATE // 4 + 40 * number, 0.1, np.float32), RATE)
+        self.record()
         self.run("ref")
         self.reference = outputs(self.folder / "ref")
         assert len(self.reference) == 2 * self.count
 
+    def record(self) -> None:
+        """Write the recordings."""
+        for number in range(self.count):
+            path = self.folder / "in" / f"d{number % 3}" / f"{number:03}.wav"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            soundfile.write(path, np.full(RATE // 4 + 40 * number, 0.1, np.float32), RATE)
+
     def start(self, output: str = "out") -> subprocess.Popen[str]:
-        options = ["--format", "txt,json", "--batch-size", "2", "--json", "--quiet"]
+        module, *options = self.program
         return subprocess.Popen(
-            [sys.executable, "-m", "tests.cli.fake_run", "transcribe", "in", "-o", output, *options],
+            [sys.executable, "-m", module, "transcribe", "in", "-o", output, *options, "--json", "--quiet"],
             cwd=self.folder,
             env=os.environ
             | {"PYTHONPATH": str(ROOT), "FAKE_ENGINE": json.dumps(FAKE), "XDG_CONFIG_HOME": str(self.folder)},
@@ -63,7 +72,7 @@ class Victim:
 
     def run(self, output: str = "out") -> list[dict[str, object]]:
         """A run to its end: its results."""
-        out, err = self.start(output).communicate(timeout=120)
+        out, err = self.start(output).communicate(timeout=300)
         records = [json.loads(line) for line in out.splitlines()]
         assert err == ""
         assert records[-1]["event"] == "summary"
@@ -75,9 +84,9 @@ class Victim:
         working = dice.random() < 0.6
         if working:
             working = _read_until_done(process, dice.randint(1, 8))
-            time.sleep(dice.uniform(0.0, 0.06))
+            time.sleep(dice.uniform(0.0, self.moment))
         else:
-            time.sleep(dice.uniform(0.0, 1.5))
+            time.sleep(dice.uniform(0.0, self.begin))
         family = _family(process.pid)
         process.kill()
         _, err = process.communicate(timeout=10)
@@ -110,6 +119,23 @@ class Victim:
         assert self.check() == self.count
         assert list((self.folder / "out" / ".mlxbatch" / "tmp").iterdir()) == []
         assert {result["status"] for result in self.run()} == {"skipped"}
+
+
+class RealVictim(Victim):
+    """The same on real weights and real recordings, over and over until there are as many as are wanted.
+
+    Formats without log-probabilities: their last digits depend on who else is in the batch.
+    """
+
+    program = ("mlxbatch", "--format", "txt,srt", "--language", "en")
+    begin = 4.0
+    moment = 2.0
+
+    def record(self) -> None:
+        found = sorted((ROOT / "examples").rglob("*.wav"))
+        (self.folder / "in").mkdir()
+        for number in range(self.count):
+            shutil.copy(found[number % len(found)], self.folder / "in" / f"{number:03}.wav")
 
 
 @contextmanager

@@ -12,15 +12,16 @@ import pytest
 from mlxbatch.cli import request
 from mlxbatch.history import History
 
-from .conftest import RATE, Cli, finish, noise, program, write
+from .conftest import Cli, finish, noise, program, write
 from .running import run_log
 
 RUN = ("transcribe", "in", "-o", "out", "--format", "txt,json", "--batch-size", "4")
 
 
 def recordings(count: int) -> None:
+    """f00, f01 ...: a second each, and each a little shorter than the one before."""
     for number in range(count):
-        write(Path(f"in/f{number:02}.wav"), noise(RATE - 100 * number))
+        write(Path(f"in/f{number:02}.wav"), noise(1.0 - number / 100))
 
 
 def sizes(monkeypatch: pytest.MonkeyPatch, **table: dict[str, Any]) -> None:
