@@ -186,40 +186,40 @@ def _term(count: int) -> int:
 
 
 def shape_key(model_sha: str, dtype: str, rows: int, bucket_seconds: int) -> str:
-    """What a peak depends on, as one word: the model, its precision, rows at once, and their length's bucket."""
+    """What memory depends on, as one word: the model, its precision, rows at once, and their length's bucket."""
     return f"{model_sha}:{dtype}:{rows}x{bucket_seconds}"
 
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """A peak of `peak` bytes where earlier runs took `baseline`: more than `bound` above it."""
+    """`size` bytes where earlier runs took `baseline`: more than `bound` above it."""
 
     key: str
-    peak: int
+    size: int
     baseline: int
     bound: int
 
 
 class Baselines:
-    """Peaks of earlier runs by shape, and this run's beside them. Its size is that of the shapes that occur."""
+    """What earlier runs took by shape, and the most that this one does. As large as the shapes that occur."""
 
     def __init__(self, known: Mapping[str, int], bound: int) -> None:
         self._known, self._bound = dict(known), bound
-        self._peaks: dict[str, int] = {}
+        self._most: dict[str, int] = {}
         self._told: set[str] = set()
 
-    def peak(self, key: str, peak: int) -> Excess | None:
-        """Take a peak of this run; the excess over the baseline, once for each shape."""
-        self._peaks[key] = max(peak, self._peaks.get(key, 0))
+    def take(self, key: str, size: int) -> Excess | None:
+        """Take a size of this run; the excess over the baseline, once for each shape."""
+        self._most[key] = max(size, self._most.get(key, 0))
         baseline = self._known.get(key)
-        if baseline is None or peak - baseline <= self._bound or key in self._told:
+        if baseline is None or size - baseline <= self._bound or key in self._told:
             return None
         self._told.add(key)
-        return Excess(key, peak, baseline, self._bound)
+        return Excess(key, size, baseline, self._bound)
 
     def updated(self) -> dict[str, int]:
         """The baselines to be kept for later runs, of the shapes that occurred in this one."""
-        return {key: updated(self._known.get(key), peak) for key, peak in self._peaks.items()}
+        return {key: updated(self._known.get(key), size) for key, size in self._most.items()}
 
 
 def updated(old: int | None, peak: int) -> int:

@@ -12,7 +12,6 @@ import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -43,15 +42,6 @@ Content = tuple[Fingerprint, str]
 
 # So much of what decisions found out waits for the next entry at most.
 _NOTES = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Baseline:
-    """Memory of the process that owns the device, in bytes, as it was when nothing leaked."""
-
-    active: int
-    rss: int
-    peak: int
 
 
 class Ledger:
@@ -154,10 +144,9 @@ class Ledger:
         """Items that an earlier run gave up for want of time, and that were neither done nor failed since."""
         return set(self._database.fetch("SELECT task, id FROM in_flight WHERE given_up"))
 
-    def baselines(self) -> dict[str, Baseline]:
-        """All that `set_baseline` was given, by key."""
-        found = self._database.fetch("SELECT key, active, rss, peak FROM baselines")
-        return {key: Baseline(*sizes) for key, *sizes in found}
+    def baselines(self) -> dict[str, int]:
+        """What `set_baselines` was given, in all."""
+        return dict(self._database.fetch("SELECT key, size FROM baselines"))
 
     # --- entries -----------------------------------------------------------------------------------------------------
 
@@ -255,11 +244,11 @@ class Ledger:
             self._put_failure(database, key_of(item), item.source, (stage, cause), content)
             in_flight.clear(database, key_of(item))
 
-    def set_baseline(self, key: str, baseline: Baseline) -> None:
-        """Keep this for later runs, in place of what was there under the same key."""
+    def set_baselines(self, sizes: Mapping[str, int]) -> None:
+        """Keep these bytes for later runs, in place of what was there under the same keys."""
         with self._transaction() as database:
-            entry = (key, *astuple(baseline), _now())
-            database.execute("INSERT OR REPLACE INTO baselines VALUES (?, ?, ?, ?, ?)", entry)
+            entries = [(key, size, _now()) for key, size in sizes.items()]
+            database.executemany("INSERT OR REPLACE INTO baselines VALUES (?, ?, ?)", entries)
 
     def _count_deaths(self) -> None:
         """A death for each item that a run which died had in flight; quarantine for those that have had enough."""

@@ -61,9 +61,7 @@ CREATE TABLE in_flight (
     "baselines": """
 CREATE TABLE baselines (
     key TEXT PRIMARY KEY,
-    active INTEGER NOT NULL,
-    rss INTEGER NOT NULL,
-    peak INTEGER NOT NULL,
+    size INTEGER NOT NULL,
     updated_at TEXT NOT NULL
 )""",
 }

@@ -44,7 +44,8 @@ class TakeOver(MlxBatchError):
 class Oversight:
     """What a run is watched by: the profile's [governor]. `leak_bound` is a size, or a share of the memory limit.
 
-    `baselines` are the peaks of earlier runs, by `leaks.shape_key`, of which `model_sha` and `dtype` are parts.
+    `baselines` are what earlier runs took, peak, active and resident bytes by `leaks.shape_key`, of which `model_sha`
+    and `dtype` are parts.
     """
 
     policy: Policy = field(default_factory=Policy)
@@ -72,7 +73,7 @@ class Overseer:
         self._host, self._tell, self._clock, self._look = host, tell, clock, look
         self._governor = Governor(room, oversight.policy)
         bound = parse_amount(oversight.leak_bound, loaded.memory_limit)
-        self._leaks, self._peaks = LeakWatch(bound), Baselines(oversight.baselines, bound)
+        self._leaks, self._baselines = LeakWatch(bound), Baselines(oversight.baselines, bound)
         self._shape = oversight.model_sha, oversight.dtype
         self._peak = 0  # of the group that is at work
         self._began = self._looked = clock()
@@ -154,13 +155,15 @@ class Overseer:
     def group_done(self, facts: dict[str, float]) -> None:
         """The last recording of a group is finished: the moment at which memory is compared."""
         last, parent = self._last, rss(os.getpid()) or 0
+        own = max(0, last.rss - last.cache)
         self._tell("group", _rounded({**facts, "active": last.active, "rss": last.rss, "parent_rss": parent}))
         key = shape_key(*self._shape, self.allowance.rows, math.ceil(facts["longest"] / BUCKET) * BUCKET)
-        excess = self._peaks.peak(key, self._peak)
+        for of, size in (("peak", self._peak), ("active", last.active), ("rss", own)):
+            excess = self._baselines.take(f"{key}:{of}", size)
+            if excess is not None:
+                self._renew({"what": "baseline", "of": of, **asdict(excess)})
         self._peak = last.active
-        if excess is not None:
-            self._renew({"what": "peak", **asdict(excess)})
-        leak = self._leaks.group(last.active, max(0, last.rss - last.cache), parent)
+        leak = self._leaks.group(last.active, own, parent)
         if leak is not None:
             self._renew(asdict(leak))
 
@@ -170,9 +173,9 @@ class Overseer:
         if facts["what"] != "parent_rss":
             self._host.renew()
 
-    def peaks(self) -> dict[str, int]:
-        """The peaks to be remembered for later runs, by shape."""
-        return self._peaks.updated()
+    def baselines(self) -> dict[str, int]:
+        """What is to be remembered for later runs."""
+        return self._baselines.updated()
 
 
 def _rounded(facts: dict[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from mlxbatch.feed import Feed, Prepared
 from mlxbatch.governor import Room
 from mlxbatch.host import Changed, EngineHost, Happening
 from mlxbatch.ledger import (
-    Baseline,
     Decision,
     Fresh,
     Infer,
@@ -170,12 +169,11 @@ class _Run:
             oversight,
             policy=replace(oversight.policy, fallback=oversight.policy.fallback and not last),
             model_sha=self._model.sha,
-            baselines={key: found.peak for key, found in self.ledger.baselines().items()},
+            baselines=self.ledger.baselines(),
         )
         overseer = Overseer(host, loaded, room, oversight, self.watcher.event, look=read_machine)
         yield from self._run(host, planned, suspects, overseer)
-        for key, peak in overseer.peaks().items():
-            self.ledger.set_baseline(key, Baseline(loaded.readings.active, loaded.readings.rss, peak))
+        self.ledger.set_baselines(overseer.baselines())
 
     def _plan(self, host: EngineHost, probed: Sequence[Probed], loaded: Loaded) -> tuple[list[Planned], Room]:
         """The order, the groups, and how many rows memory allows at once."""

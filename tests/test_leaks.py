@@ -248,21 +248,21 @@ def test_a_shape_is_model_precision_rows_and_bucket() -> None:
 
 def test_a_peak_over_the_baseline_by_more_than_the_bound_is_told_once() -> None:
     baselines = Baselines({KEY: 1_200 * MB}, bound=500 * MB)
-    assert baselines.peak(KEY, 1_700 * MB) is None
-    assert baselines.peak(KEY, 1_900 * MB) == Excess(KEY, 1_900 * MB, 1_200 * MB, 500 * MB)
-    assert baselines.peak(KEY, 2_500 * MB) is None
+    assert baselines.take(KEY, 1_700 * MB) is None
+    assert baselines.take(KEY, 1_900 * MB) == Excess(KEY, 1_900 * MB, 1_200 * MB, 500 * MB)
+    assert baselines.take(KEY, 2_500 * MB) is None
 
 
 def test_what_has_no_baseline_yet_gets_one() -> None:
     baselines = Baselines({}, bound=MB)
-    assert [baselines.peak(KEY, size * MB) for size in (700, 900, 800)] == [None] * 3
+    assert [baselines.take(KEY, size * MB) for size in (700, 900, 800)] == [None] * 3
     assert baselines.updated() == {KEY: 900 * MB}
 
 
 def test_shapes_that_did_not_occur_keep_their_baseline() -> None:
     other = shape_key("ab12", "float32", 1, 30)
     baselines = Baselines({KEY: GB, other: 5 * GB}, bound=MB)
-    baselines.peak(KEY, GB)
+    baselines.take(KEY, GB)
     assert baselines.updated() == {KEY: GB}
 
 

@@ -157,14 +157,21 @@ def test_a_leak_is_told_and_the_process_renewed() -> None:
     assert len(desk.of("group")) == 40
 
 
-def test_a_peak_far_above_that_of_earlier_runs_is_told_once() -> None:
-    desk = Desk(leak_bound="10%", model_sha="abc", dtype="float32", baselines={"abc:float32:8x30": 300 * MB})
+def test_memory_far_above_that_of_earlier_runs_is_told_once() -> None:
+    shape = "abc:float32:8x30"
+    known = {f"{shape}:peak": 300 * MB, f"{shape}:active": 300 * MB, f"{shape}:rss": 900 * MB}
+    desk = Desk(leak_bound="10%", model_sha="abc", dtype="float32", baselines=known)
     for number in range(3):
         desk.see(390 if number == 0 else 450)
         desk.overseer.group_done({"group": number, "longest": 12.0})
-    (told,) = desk.of("leak")
-    assert told == {
-        "what": "peak", "key": "abc:float32:8x30", "peak": 450 * MB, "baseline": 300 * MB, "bound": 100 * MB
-    }  # fmt: skip
-    assert desk.host.renewals == 1
-    assert desk.overseer.peaks() == {"abc:float32:8x30": 315 * MB}
+    found = {"what": "baseline", "size": 450 * MB, "baseline": 300 * MB, "bound": 100 * MB}
+    assert desk.of("leak") == [
+        {**found, "of": "peak", "key": f"{shape}:peak"},
+        {**found, "of": "active", "key": f"{shape}:active"},
+    ]
+    assert desk.host.renewals == 2
+    assert desk.overseer.baselines() == {
+        f"{shape}:peak": 315 * MB,
+        f"{shape}:active": 315 * MB,
+        f"{shape}:rss": 855 * MB,
+    }

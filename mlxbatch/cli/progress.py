@@ -45,13 +45,21 @@ class Progress:
     _reached: dict[str, float] = field(default_factory=dict)
 
     def planned(self, planned: Sequence[Planned]) -> None:
-        self._began = self.clock()
-        self._lengths = {one.probed.item.id: one.probed.seconds for one in planned}
-        self.total = sum(self._lengths.values())
-        self.groups = len({one.group for one in planned})
+        """What is to be done. A second time, when another model takes over, it is what is left, from its beginning."""
+        self._began = self.clock() if self._began is None else self._began
+        for one in planned:
+            self._add(one)
+            self._reached.pop(one.probed.item.id, None)
+        self.groups, self.group = len({one.group for one in planned}), 0
+
+    def _add(self, planned: Planned) -> None:
+        if planned.probed.item.id not in self._lengths:
+            self._lengths[planned.probed.item.id] = planned.probed.seconds
+            self.total += planned.probed.seconds
 
     def window(self, planned: Planned, output: Output) -> None:
         """A recording is done up to the end of its latest window, and never less than before: windows overlap."""
+        self._add(planned)  # one that was left out of the plan, as what may end the program is
         item, stats = planned.probed.item.id, output.stats
         reached = min(stats.start + stats.seconds, planned.probed.seconds)
         self._reached[item] = max(self._reached.get(item, 0.0), reached)

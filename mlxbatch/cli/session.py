@@ -7,8 +7,8 @@ import os
 import platform
 import socket
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from mlxbatch import __version__, runner
@@ -22,10 +22,12 @@ from mlxbatch.durations import as_text
 from mlxbatch.errors import Interrupted, ItemError, MlxBatchError, show
 from mlxbatch.host import EngineHost, Kind, make_host
 from mlxbatch.ledger import Ledger
+from mlxbatch.ledger_file import FILE
 from mlxbatch.lock import output_lock
 from mlxbatch.metrics import RunStats
 from mlxbatch.runlog import RunLog, new_run_id, prune, result_record, versions
 from mlxbatch.runner import Watcher
+from mlxbatch.state import FOLDER
 from mlxbatch.types import Done, Failed, Item, Output, Planned, Readings, Result
 from mlxbatch.words import files, size
 from mlxbatch.worker import Loaded
@@ -48,6 +50,7 @@ def perform(request: Request, ending: Ending) -> int:
             _locked(request, found.items, session, ending)
         elif not found.problems:
             view.note(asked.nothing_found(request, found))
+            _nothing(request, session)
     stats.stop()
     session.show()
     return 1 if stats.failed else 0
@@ -56,20 +59,45 @@ def perform(request: Request, ending: Ending) -> int:
 def _locked(request: Request, items: Sequence[Item], session: Session, ending: Ending) -> None:
     """Everything that needs the output root to ourselves. The model is whole before any audio is read."""
     flags, wait = request.flags, request.schedule.wait
-    with output_lock(request.output, flags.break_lock, wait, session.waiting):
-        chosen = asked.choose_all(request, offline=flags.offline, say=session.view.say)
+    with (
+        output_lock(request.output, flags.break_lock, wait, session.waiting),
+        Ledger.open(request.output) as ledger,
+        _run_log(request, session.view) as log,
+    ):
+        try:
+            chosen = asked.choose_all(request, offline=flags.offline, say=session.view.say)
+        except BaseException as error:
+            # A night without its model is a run, too: whoever looks in the morning has to find it.
+            session.begin(log, ledger, Chosen("", request.model, ""))
+            session.fail(error)
+            raise
         ending.info |= {"engine": chosen[0].engine, "model_sha": chosen[0].sha}
-        settings = asked.run_settings(request, chosen)
-        with Ledger.open(request.output) as ledger, _run_log(request, session.view) as log:
-            clear_scratch(settings.scratch)
-            hosts = [_host(request, one) for one in chosen]
-            try:
-                session.begin(log, ledger, chosen[0])
-                session.drive(runner.transcribe(items, hosts, ledger, settings, session))
-            finally:
-                for host in hosts:
-                    host.close()
-                session.view.line("the engine is closed", "debug")
+        clear_scratch(asked.run_settings(request, chosen).scratch)
+        session.begin(log, ledger, chosen[0])
+        _run(request, items, chosen, ledger, session)
+
+
+def _run(request: Request, items: Sequence[Item], chosen: Sequence[Chosen], ledger: Ledger, session: Session) -> None:
+    hosts = [_host(request, one) for one in chosen]
+    try:
+        session.drive(runner.transcribe(items, hosts, ledger, asked.run_settings(request, chosen), session))
+    finally:
+        for host in hosts:
+            host.close()
+        session.view.line("the engine is closed", "debug")
+
+
+def _nothing(request: Request, session: Session) -> None:
+    """A run without items, written down where there were runs before: what they found may have gone missing."""
+    if not (request.output / FOLDER / FILE).exists():
+        return
+    with (
+        output_lock(request.output, request.flags.break_lock, request.schedule.wait, session.waiting),
+        Ledger.open(request.output) as ledger,
+        _run_log(request, session.view) as log,
+    ):
+        session.begin(log, ledger, Chosen("", request.model, ""))
+        session.drive(iter(()))
 
 
 @contextmanager
@@ -126,18 +154,21 @@ class Session(Watcher):
 
     def drive(self, results: Iterator[Result]) -> None:
         """Take every result, and write down the end whatever it is."""
-        outcome = "finished"
         try:
-            with closing(results):  # type: ignore[type-var]
-                for result in results:
-                    self.result(result)
+            for result in results:
+                self.result(result)
         except BaseException as error:
-            outcome = f"{type(error).__name__}: {error}"
-            # The error is what the user has to hear of, not that its end could not be written down.
-            with suppress(MlxBatchError):
-                self._end(outcome)
+            self.fail(error)
             raise self._told(error) from error
-        self._end(outcome)
+        finally:
+            if isinstance(results, Generator):
+                results.close()
+        self._end("finished")
+
+    def fail(self, error: BaseException) -> None:
+        """The run ends by an error; that is what the user has to hear of, not that its end could not be written."""
+        with suppress(MlxBatchError):
+            self._end(f"{type(error).__name__}: {error}")
 
     def _told(self, error: BaseException) -> BaseException:
         """An interruption says how far the run came; other errors speak for themselves."""
