@@ -164,6 +164,6 @@ def test_a_disk_that_fills_in_the_middle_of_a_line(tmp_path: Path, monkeypatch: 
         log.event("child", {"what": "died"})
         with pytest.raises(SetupError, match=r"one\.jsonl: the disk is full; free some space"):
             log.event("leak", {"what": "active", "growth": 1 << 40, "bound": 1 << 30, "groups": 12})
-        monkeypatch.setattr(log._file, "room", 1000)
+        monkeypatch.setattr(log._lines._file, "room", 1000)
         log.end({"outcome": "SetupError"})
     assert [event["event"] for event in events(log.path)] == ["child", "end"]
