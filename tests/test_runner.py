@@ -359,7 +359,7 @@ def test_what_is_told_of_memory_and_groups(place: Place) -> None:
     place.run()
     (first, *_), groups = place.diary.of("sample"), place.diary.of("group")
     assert {"active", "cache", "peak", "rss", "live", "rows", "share", "cpu", "available", "parent_rss"} <= set(first)
-    assert [facts["group"] for facts in groups] == [0, 1]
+    assert [facts["group"] for facts in groups] == [1, 2]
     assert [facts["items"] for facts in groups] == [4, 4]
     assert [round(facts["seconds"], 1) for facts in groups] == [4.0, 4.0]
     assert place.diary.of("governor") == []
