@@ -578,17 +578,23 @@ def test_closed_early(place: Place, kind: Kind, workers: int) -> None:
     assert [name for name, kind in kinds(again).items() if kind == "Skipped"] == [one.item.id for one in finished]
 
 
-def test_closed_while_it_decodes(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def hold_decoding(monkeypatch: pytest.MonkeyPatch, but: str = "") -> threading.Event:
+    """Decoding waits for the event, of every item `but` one; the pipeline does not wait for it when it closes."""
     go_on = threading.Event()
     decode = runner.decode
 
     def slow(item: Item) -> Recording:
-        if item.id != "f00":
+        if item.id != but:
             go_on.wait(30)
         return decode(item)
 
     monkeypatch.setattr(runner, "decode", slow)
     monkeypatch.setattr("mlxbatch.pipeline.GRACE", 0.1)
+    return go_on
+
+
+def test_closed_while_it_decodes(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    go_on = hold_decoding(monkeypatch, but="f00")
     place.kind = "child"
     place.write_many(5)
     with Ledger.open(place.out) as ledger:
@@ -772,15 +778,7 @@ def test_while_a_long_recording_is_decoded_the_time_is_kept(
     place: Place, pace: list[Pace], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was not handed to the engine, so it was not begun."""
-    go_on = threading.Event()
-    decode = runner.decode
-
-    def slow(item: Item) -> Recording:
-        go_on.wait(30)
-        return decode(item)
-
-    monkeypatch.setattr(runner, "decode", slow)
-    monkeypatch.setattr("mlxbatch.pipeline.GRACE", 0.1)
+    go_on = hold_decoding(monkeypatch)
     place.kind = "child"
     place.write_many(2)
     place.diary.when_planned = lambda: stop_in(pace, 0.3)
