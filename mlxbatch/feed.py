@@ -11,7 +11,7 @@ from mlxbatch.content import Fingerprint
 from mlxbatch.pacing import Pace
 from mlxbatch.pipeline import Prefetch
 from mlxbatch.run_settings import RunSettings
-from mlxbatch.types import Failed, Job, Planned, Recording
+from mlxbatch.types import Failed, Item, Job, Planned, Recording
 
 # Seconds between two looks at whether a turn has come.
 LOOK = 0.25
@@ -28,26 +28,29 @@ class Prepared:
 
 
 Prepare = Callable[[Planned], Prepared | Failed]
+Read = Callable[[Item], Prepared | Failed]
+"""From a file to its samples, header first: all that is done to a suspect, and in one go."""
 
 
 class Feed:
     """The jobs (engines.base.Jobs) of a run. What cannot be decoded is put into `aside` and passed over.
 
     Each waits for its turn (mlxbatch.pacing); after the time limit none comes. The suspects come last, and one is not
-    decoded before all that came earlier is done with: if it ends the program, it takes nothing with it.
+    even opened before all that came earlier is done with: if it ends the program, it takes nothing with it.
     """
 
     def __init__(
         self,
         planned: Sequence[Planned],
-        suspects: Sequence[Planned],
         prepare: Prepare,
+        suspects: Sequence[Item],
+        read: Read,
         settings: RunSettings,
         pace: Pace,
     ) -> None:
         self.active: dict[int, Prepared] = {}
-        self.aside: deque[tuple[Planned, Failed]] = deque()
-        self._options, self._prepare, self._pace = settings.options, prepare, pace
+        self.aside: deque[Failed] = deque()
+        self._options, self._read, self._pace = settings.options, read, pace
         self._changed = threading.Condition()
         self._closed = False
         self._prefetch: Prefetch[Planned, Prepared | Failed] = Prefetch(
@@ -68,26 +71,25 @@ class Feed:
     def __next__(self) -> Job:
         while True:
             self._await_turn()
-            planned, prepared = self._next()
+            prepared = self._next()
             self._number += 1
             if isinstance(prepared, Failed):
-                self.aside.append((planned, prepared))
+                self.aside.append(prepared)
                 continue
             self.active[self._number] = prepared
             return self._job(prepared)
 
-    def _next(self) -> tuple[Planned, Prepared | Failed]:
+    def _next(self) -> Prepared | Failed:
         """What comes next, decoded: a place in the prefetch is kept for what the engine gets of it."""
         if not self._planned:
-            planned = self._suspects.popleft()
-            return planned, self._prepare(planned)
+            return self._read(self._suspects.popleft())
         prepared = next(self._prefetch)
         planned = self._planned.popleft()
         if isinstance(prepared, Failed):
             self._prefetch.release(_cost(planned))
         else:
             self._held.add(self._number + 1)
-        return planned, prepared
+        return prepared
 
     def _job(self, prepared: Prepared) -> Job:
         recording, planned = prepared.recording, prepared.planned

@@ -7,9 +7,11 @@ from collections import Counter, deque
 from mlxbatch.errors import DeviceLost
 from mlxbatch.types import Job, JobFailed, Output
 
-# Deaths one after the other with nothing finished in between, before it is the machine's fault. Two suspects of sixteen
-# take ten: four halvings and the last one twice, so this is several deadly recordings in a row.
+# Deaths one after the other with nothing finished in between, before it is the machine's fault. To find one of sixteen
+# takes six, four halvings and twice alone, so this is several deadly recordings in a row.
 PATIENCE = 32
+# Deaths that a stall counts for: each takes the whole of the time that it is waited for.
+STALL = 4
 # Deaths of a job that had its child to itself, before it is to blame: the system may have killed the first.
 PROOF = 2
 
@@ -28,7 +30,7 @@ class Flight:
         self._suspects: list[deque[Job]] = []  # groups to be tried, the last one first
         self._trial: deque[Job] | None = None  # what is left to be sent of the group that is being tried
         self._alone: Counter[int] = Counter()
-        self._fruitless = 0
+        self._fruitless = self._deaths = 0
 
     def __len__(self) -> int:
         """Jobs that are not finished."""
@@ -67,17 +69,17 @@ class Flight:
 
     def settle(self, output: Output | JobFailed) -> None:
         """Something was finished: a window, or with it the job."""
-        self._fruitless = 0
+        self._fruitless = self._deaths = 0
         if isinstance(output, JobFailed) or output.last:
             self._flying.pop(output.job_id, None)
             self._alone.pop(output.job_id, None)
             if not self._flying and not self._trial:
                 self._trial = None
 
-    def crash(self, cause: str, *, proof: int = PROOF) -> JobFailed | None:
+    def crash(self, cause: str, *, stalled: bool = False) -> JobFailed | None:
         """The child died, with what it had: the failure of the job that is to blame, where it is known.
 
-        `proof` is how often a job has to die alone for that: once is enough where nobody but the job can be the cause.
+        One that `stalled` while it had a job alone is proof at once: nobody but the job kept it.
         """
         lost = list(self._flying.values())
         self._flying.clear()
@@ -85,9 +87,9 @@ class Flight:
             self._suspects.append(self._trial)
         single = self._trial is not None and len(lost) == 1
         self._trial = None
-        self.count_death(cause)
+        self.count_death(cause, STALL if stalled else 1)
         if single:
-            return self._died_alone(lost[0], cause, proof)
+            return self._died_alone(lost[0], cause, 1 if stalled else PROOF)
         half = (len(lost) + 1) // 2
         self._suspects += [deque(group) for group in (lost[half:], lost[:half]) if group]
         return None
@@ -100,8 +102,8 @@ class Flight:
         self._suspects.append(deque([job]))
         return None
 
-    def count_death(self, cause: str) -> None:
+    def count_death(self, cause: str, weight: int = 1) -> None:
         """DeviceLost where children die again and again with nothing finished in between."""
-        self._fruitless += 1
+        self._deaths, self._fruitless = self._deaths + 1, self._fruitless + weight
         if self._fruitless > PATIENCE:
-            raise DeviceLost(f"the engine died {self._fruitless} times with nothing finished in between: {cause}")
+            raise DeviceLost(f"the engine died {self._deaths} times with nothing finished in between: {cause}")

@@ -30,8 +30,8 @@ MARGIN = 0.05
 SETTLE = 2.0
 # Share of the machine's memory that is left to others, however much we may use.
 RESERVE = 0.05
-# Windows whose latency counts: enough for a p99, few enough to be of now.
-LATENCIES = 200
+# Windows whose latency counts: enough for a p99, few enough to be of now; and so many at least to judge by.
+LATENCIES, FEWEST = 200, 5
 
 Step = Literal["open", "hold", "slow", "shrink", "fallback", "reclaim", "refuse"]
 Why = Literal["memory", "out of memory", "pressure", "latency", "cache"]
@@ -95,8 +95,9 @@ class Governor:
         self._need = row
 
     def latency(self, seconds: float) -> None:
-        """A window took so long."""
-        self._latencies.append(seconds)
+        """A window took so long; one that was skipped as silence took no time, and tells nothing."""
+        if seconds > 0:
+            self._latencies.append(seconds)
 
     def renewed(self) -> None:
         """Another process is at work: its counters begin anew."""
@@ -158,16 +159,19 @@ class Governor:
             return "refuse"
         if level >= LEVEL_OF["fallback"] and self.policy.fallback:
             return "fallback"
-        if level == LEVEL_OF["slow"] and share >= SLOW and self._late:
+        if level == LEVEL_OF["slow"] and self._late and share >= (SLOW - MARGIN if self.step == "slow" else SLOW):
             return "slow"
         steps: tuple[Step, ...] = ("open", "hold", "shrink", "reclaim")
         return steps[level]
 
     @property
     def _late(self) -> bool:
-        """Whether the p99 of seconds per window is over its limit."""
-        limit, p99 = self.policy.latency_limit, percentile(self._latencies, 99)
-        return limit is not None and p99 is not None and p99 > limit
+        """Whether the p99 of seconds per window, under the rows as they are, is over its limit."""
+        limit = self.policy.latency_limit
+        if limit is None or len(self._latencies) < FEWEST:
+            return False
+        p99 = percentile(self._latencies, 99)
+        return p99 is not None and p99 > limit
 
     def _why(self, step: Step, short: bool, pressed: bool) -> Why:
         if short:
@@ -180,18 +184,21 @@ class Governor:
 
     def _act(self, step: Step, readings: Readings, limit: int, now: float) -> Allowance:
         """The allowance of a step. What lowers or raises it is given time to show before it is done again."""
-        before, live = self.allowance, readings.live
+        before = self.allowance
         hold = step in ("hold", "slow", "reclaim")
-        if step == self.step and now - self._acted < SETTLE:
+        if LEVEL_OF[step] == LEVEL_OF[self.step] and now - self._acted < SETTLE:
             return replace(before, hold=hold)
         rows, reclaims = before.rows, before.reclaims
+        # Between two batches no row is live, whatever the last one took.
+        at_work = min(rows, readings.live) if readings.live else rows
         if step == "open":
             # Rows that are live are never sent back for a prediction.
-            rows = max(min(2 * rows, self._predicted_rows(limit)), min(rows, live))
+            rows = max(min(2 * rows, self._predicted_rows(limit)), min(rows, readings.live))
         elif step == "slow":
-            rows = max(1, min(rows, live) - 1)
+            rows = max(1, at_work - 1)
+            self._latencies.clear()  # those of more rows say nothing of fewer
         elif step in ("shrink", "reclaim"):
-            rows = max(1, min(rows, live) // 2)
+            rows = max(1, at_work // 2)
         reclaims += step == "reclaim" or self._cache_is_full(readings, limit)
         after = Allowance(rows, hold, reclaims)
         if step != self.step or after != before:

@@ -1,4 +1,4 @@
-"""Which items were being worked on when the program died: SQL on the ledger's connection, in the caller's transaction.
+"""Items at risk and items given up: SQL on the ledger's connection, in the caller's transaction.
 
 A decoder that crashes, or a kill, takes the program with it, and nothing can be written down any more. So a mark is
 made before an item's work begins. A mark that is found again is a death that the item was there at: it may be at fault.
@@ -29,8 +29,17 @@ def begin(database: sqlite3.Connection, marks: Iterable[tuple[Key, bytes]]) -> N
 def survive(database: sqlite3.Connection, keys: Iterable[Key]) -> None:
     """The dangerous part of the work is over."""
     marks = list(keys)
-    database.executemany(f"DELETE FROM in_flight {WHERE} AND deaths = 0", marks)
+    database.executemany(f"DELETE FROM in_flight {WHERE} AND deaths = 0 AND NOT given_up", marks)
     database.executemany(f"UPDATE in_flight SET live = 0 {WHERE}", marks)
+
+
+def give_up(database: sqlite3.Connection, marks: Iterable[tuple[Key, bytes]]) -> None:
+    """Items, and their source paths, for which there was not enough time."""
+    database.executemany(
+        "INSERT INTO in_flight (task, id, source, deaths, live, given_up) VALUES (?, ?, ?, 0, 0, 1) "
+        "ON CONFLICT (task, id) DO UPDATE SET given_up = 1",
+        [(*key, source) for key, source in marks],
+    )
 
 
 def clear(database: sqlite3.Connection, key: Key) -> None:
@@ -40,7 +49,7 @@ def clear(database: sqlite3.Connection, key: Key) -> None:
 
 def end(database: sqlite3.Connection) -> None:
     """The program ends in order: what is still marked was dropped, not died of."""
-    database.execute("DELETE FROM in_flight WHERE deaths = 0")
+    database.execute("DELETE FROM in_flight WHERE deaths = 0 AND NOT given_up")
     database.execute("UPDATE in_flight SET live = 0")
 
 

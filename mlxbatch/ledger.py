@@ -150,6 +150,10 @@ class Ledger:
         found = self._database.fetch("SELECT task, id, deaths FROM in_flight WHERE deaths")
         return {(task, name): deaths for task, name, deaths in found}
 
+    def unfinished(self) -> set[Key]:
+        """Items that an earlier run gave up for want of time, and that were neither done nor failed since."""
+        return set(self._database.fetch("SELECT task, id FROM in_flight WHERE given_up"))
+
     def baselines(self) -> dict[str, Baseline]:
         """All that `set_baseline` was given, by key."""
         found = self._database.fetch("SELECT key, active, rss, peak FROM baselines")
@@ -180,14 +184,17 @@ class Ledger:
         """
         with self._transaction() as database:
             self._marked = True
-            # Absolute: the run that finds the mark may begin in another directory.
-            marks = [(key_of(item), os.fsencode(item.source.absolute())) for item in items]
-            in_flight.begin(database, marks)
+            in_flight.begin(database, map(_mark, items))
         try:
             yield
         finally:
             with self._transaction() as database:
                 in_flight.survive(database, [key_of(item) for item in items])
+
+    def given_up(self, items: Sequence[Item]) -> None:
+        """There was not enough time for these; they stay `unfinished` until they are done or fail."""
+        with self._transaction() as database:
+            in_flight.give_up(database, map(_mark, items))
 
     def done(
         self,
@@ -301,3 +308,8 @@ def _content(source: Path) -> Content:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _mark(item: Item) -> tuple[Key, bytes]:
+    # Absolute: the run that finds the mark may begin in another directory.
+    return key_of(item), os.fsencode(item.source.absolute())

@@ -55,6 +55,7 @@ CREATE TABLE in_flight (
     source BLOB NOT NULL,
     deaths INTEGER NOT NULL,
     live INTEGER NOT NULL,
+    given_up INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (task, id)
 ) WITHOUT ROWID""",
     "baselines": """

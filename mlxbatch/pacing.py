@@ -1,12 +1,13 @@
-"""When a further recording may begin: not once the time is up, and not while the machine is busy. Pure.
+"""When a further recording may begin: not once the time is up, and not while the machine is busy.
 
-What is running goes on either way. Clock and load average are passed in; nothing here waits.
+What is running goes on either way. Nothing here waits, and the time and the load come from outside in tests.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -16,6 +17,15 @@ from typing import Any
 GRACE = 60.0
 # Seconds between two looks at the load average, which the system itself renews about as often.
 EVERY = 5.0
+
+
+def clock() -> float:
+    """Seconds that go on while the machine sleeps, as a limit does that people set by the time of day.
+
+    time.monotonic stands still in sleep on both systems; CLOCK_BOOTTIME does not, nor does CLOCK_MONOTONIC on macOS
+    (clock_gettime(3)).
+    """
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 def load_average() -> float:
@@ -35,15 +45,16 @@ class Pace:
         stop_at: float | None = None,
         max_load: float | None = None,
         *,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = clock,
         load: Callable[[], float] = load_average,
     ) -> None:
         self.stop_at, self.max_load = stop_at, max_load
-        # Facts of the log's "governor" events, to be taken by whoever writes it.
+        # Facts of the log's "load" events, to be taken by whoever writes it.
         self.told: deque[dict[str, Any]] = deque()
         self._clock, self._load = clock, load
         self._looked: float | None = None
         self._busy = False
+        self._looking = threading.Lock()  # the feed's thread asks, and the run's own
 
     def over(self) -> bool:
         """Whether the time is up, so that nothing more is begun."""
@@ -52,6 +63,14 @@ class Pace:
     def grace(self) -> float | None:
         """Seconds until what was begun has had its grace after the time limit; None without a limit."""
         return None if self.stop_at is None else max(0.0, self.stop_at + GRACE - self._clock())
+
+    def look(self, running: int) -> bool:
+        """Whether the machine is over `max_load`, looked at every few seconds; not once the time is up.
+
+        `running` recordings are being worked on: with none, nobody has to give way.
+        """
+        with self._looking:
+            return bool(running) and not self.over() and self._is_busy(self._clock())
 
     def pause(self, running: int) -> float | None:
         """Seconds until it is worth asking again whether a recording may begin; 0.0: one may, None: none will any more.
@@ -62,12 +81,7 @@ class Pace:
         left = math.inf if self.stop_at is None else self.stop_at - now
         if left <= 0:
             return None
-        return min(EVERY, left) if running and self._is_busy(now) else 0.0
-
-    @property
-    def busy(self) -> bool:
-        """Whether the machine was over `max_load` at the last look."""
-        return self._busy
+        return min(EVERY, left) if self.look(running) else 0.0
 
     def _is_busy(self, now: float) -> bool:
         if self.max_load is None:
@@ -82,6 +96,4 @@ class Pace:
         if busy == self._busy:
             return
         self._busy = busy
-        step, was = ("load", "open") if busy else ("open", "load")
-        why = f"load average {load:.2f} is {'over' if busy else 'no longer over'} {most:g}"
-        self.told.append({"step": step, "was": was, "why": why, "load": round(load, 2), "max_load": most})
+        self.told.append({"busy": busy, "load": round(load, 2), "max_load": most})

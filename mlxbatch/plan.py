@@ -57,14 +57,19 @@ class Countdown:
     """
 
     def __init__(self, planned: Sequence[Planned], now: float) -> None:
+        self._groups = {one.probed.item.id: one.group for one in planned}
         self._lengths = {number: [one.seconds for one in group] for number, group in enumerate(groups(planned))}
         self._left = {number: len(lengths) for number, lengths in self._lengths.items()}
         self._began = now
 
-    def finished(self, planned: Planned, now: float) -> dict[str, float] | None:
-        """Take a recording off; the facts of its group where it was the last. Groups overlap: each lasts from the end
-        of the one before."""
-        group = planned.group
+    def finished(self, item_id: str, now: float) -> dict[str, float] | None:
+        """Take a recording off; the facts of its group where it was the last, None for one of no group.
+
+        Groups overlap: each lasts from the end of the one before.
+        """
+        group = self._groups.pop(item_id, None)
+        if group is None:
+            return None
         self._left[group] -= 1
         if self._left[group]:
             return None

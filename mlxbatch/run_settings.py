@@ -23,7 +23,7 @@ class ModelKey:
 class RunSettings:
     """`models` are those of the hosts, in their order; a result of any of them counts as done.
 
-    `stop_at` is on time.monotonic: from then on nothing is begun. `min_free` bytes of the output's disk stay free.
+    `stop_at` is on pacing.clock: from then on nothing is begun. `min_free` bytes of the output's disk stay free.
     """
 
     output: Path

@@ -43,6 +43,8 @@ from mlxbatch.writers.files import output_path, write_outputs
 
 # Headers that are read under one mark in the ledger: a mark costs a write, and one of so many is soon found.
 PROBED_AT_ONCE = 64
+# The group of a recording that is read and done by itself.
+NO_GROUP = -1
 
 
 def transcribe(
@@ -103,11 +105,10 @@ class _Run:
         self.pace = Pace(settings.stop_at, settings.max_load)
         self.left = 0  # items that have no result yet and are to have one
         self._number = 0  # of the host that works
-        self._suspects = set(ledger.suspects())
+        self._deaths, self._given_up = ledger.suspects(), ledger.unfinished()
         self._windows: dict[int, dict[int, Output]] = {}
         self._settled: set[str] = set()
-        self._deadly: list[Failed] = []
-        self._done_any = False
+        self._deadly: list[Failed] = []  # since a recording was done last
 
     @property
     def _model(self) -> ModelKey:
@@ -124,13 +125,16 @@ class _Run:
         self.watcher.starting(len(items))
         try:
             self.hosts[0].start()
-            probed = yield from self._probe(items)
+            # Those that died least come first: who was only in the company of another is done before it.
+            suspects = sorted(filter(self._died_of, items), key=self._died_of)
+            probed = yield from self._probe([item for item in items if not self._died_of(item)])
             self.space.require(forecast([one.seconds for one in probed], self.settings.formats))
-            while probed and not self.pace.over():
+            while (probed or suspects) and not self.pace.over():
                 try:
-                    return (yield from self._load_and_run(self.hosts[self._number], probed))
+                    return (yield from self._load_and_run(self.hosts[self._number], probed, suspects))
                 except TakeOver:
                     probed = [one for one in probed if one.item.id not in self._settled]
+                    suspects = [item for item in suspects if item.id not in self._settled]
                     self._number += 1
                     self.hosts[self._number].start()
         except DeviceLost:
@@ -140,24 +144,23 @@ class _Run:
             self.hosts[self._number].close()
 
     def _probe(self, items: Sequence[Item]) -> Generator[Result, None, list[Probed]]:
-        """Read the headers, the suspects' last; a recording that has none is a result."""
+        """Read the headers; a recording that has none is a result."""
         probed: list[Probed] = []
-        ordered = sorted(items, key=self._is_suspect)
-        for start in range(0, len(ordered), PROBED_AT_ONCE):
+        for start in range(0, len(items), PROBED_AT_ONCE):
             if self.pace.over():
                 return []
-            some = ordered[start : start + PROBED_AT_ONCE]
+            some = items[start : start + PROBED_AT_ONCE]
             with self.ledger.at_risk(some):
                 outcomes = [_attempt(item, lambda item=item: probe(item)) for item in some]  # type: ignore[misc]
             yield from (self._failed(outcome) for outcome in outcomes if isinstance(outcome, Failed))
             probed += [outcome for outcome in outcomes if not isinstance(outcome, Failed)]
         return probed
 
-    def _is_suspect(self, item: Item) -> bool:
-        """Whether the program died while this was being read."""
-        return key_of(item) in self._suspects
+    def _died_of(self, item: Item) -> int:
+        """How often in a row the program died while this was being read, alone or in company."""
+        return self._deaths.get(key_of(item), 0)
 
-    def _load_and_run(self, host: EngineHost, probed: Sequence[Probed]) -> Iterator[Result]:
+    def _load_and_run(self, host: EngineHost, probed: Sequence[Probed], suspects: Sequence[Item]) -> Iterator[Result]:
         loaded = host.load()
         self.watcher.loaded(loaded)
         planned, room = self._plan(host, probed, loaded)
@@ -170,38 +173,40 @@ class _Run:
             baselines={key: found.peak for key, found in self.ledger.baselines().items()},
         )
         overseer = Overseer(host, loaded, room, oversight, self.watcher.event, look=read_machine)
-        yield from self._run(host, planned, overseer)
+        yield from self._run(host, planned, suspects, overseer)
         for key, peak in overseer.peaks().items():
             self.ledger.set_baseline(key, Baseline(loaded.readings.active, loaded.readings.rss, peak))
 
     def _plan(self, host: EngineHost, probed: Sequence[Probed], loaded: Loaded) -> tuple[list[Planned], Room]:
-        """The order, the groups, and how many rows memory allows at once. Suspects come last, each a group."""
+        """The order, the groups, and how many rows memory allows at once."""
         lengths = sorted({one.seconds for one in probed})
         self._needs = dict(zip(lengths, host.needs(lengths), strict=True))
         fits = budget.planning_budget(loaded.memory_limit, loaded.weights)
-        clear = [one for one in probed if not self._is_suspect(one.item)]
-        planned = plan(clear, batch_size=self.settings.batch_size, need=self._needs.__getitem__, budget=fits)
-        first = planned[-1].group + 1 if planned else 0
-        suspects = [one for one in probed if self._is_suspect(one.item)]
-        planned += [Planned(one, first + number) for number, one in enumerate(suspects)]
+        planned: list[Planned] = []
+        for part in _parted(probed, lambda one: key_of(one.item) in self._given_up):
+            groups = plan(part, batch_size=self.settings.batch_size, need=self._needs.__getitem__, budget=fits)
+            first = planned[-1].group + 1 if planned else 0
+            planned += [replace(one, group=first + one.group) for one in groups]
         largest = max(self._needs.values(), default=0)
         rows = budget.slots(loaded.memory_limit, loaded.weights, largest, self.settings.batch_size)
         return planned, Room(loaded.memory_limit, loaded.weights, self.settings.batch_size, rows)
 
-    def _run(self, host: EngineHost, planned: Sequence[Planned], overseer: Overseer) -> Iterator[Result]:
+    def _run(
+        self, host: EngineHost, planned: Sequence[Planned], suspects: Sequence[Item], overseer: Overseer
+    ) -> Iterator[Result]:
         self._windows.clear()
         groups = Countdown(planned, time.monotonic())
-        clear, suspects = _parted(planned, lambda one: self._is_suspect(one.probed.item))
-        feed = Feed(clear, suspects, self._prepare, self.settings, self.pace)
+        feed = Feed(planned, self._prepare, suspects, self._read_suspect, self.settings, self.pace)
         # Closed in reverse: who waits for a job is let go before the host waits for whoever that is.
         with closing(host.run(feed, overseer.allowance)) as events, closing(feed):
             for event in events:
                 yield from self._undecoded(feed, groups, overseer)
-                self._oversee(event, feed, overseer)
-                if self.pace.grace() == 0.0:
-                    return
+                # What is finished is kept, whatever the readings that came with it lead to.
                 if isinstance(event, Event):
                     yield from self._finished(event.output, feed, groups, overseer)
+                self._oversee(event, feed, overseer)
+                if self.pace.grace() == 0.0:
+                    return self._give_up(feed)
             yield from self._undecoded(feed, groups, overseer)
             for prepared in feed.active.values() if not self.pace.over() else ():
                 yield self._failed(Failed(prepared.planned.probed.item, "infer", "the engine ended without a result"))
@@ -209,33 +214,38 @@ class _Run:
     def _prepare(self, planned: Planned) -> Prepared | Failed:
         """Decode one recording, on a worker's thread. The file's identity comes first: a later change shows then."""
         item = planned.probed.item
+        with self.ledger.at_risk([item]):
+            return _attempt(item, lambda: _decoded(planned))
 
-        def prepare() -> Prepared:
-            with item_stage(item.source, "decode"):
-                mark, digest = fingerprint(item.source), content_hash(item.source)
-                with self.ledger.at_risk([item]):
-                    return Prepared(planned, decode(item), mark, digest)
-
-        return _attempt(item, prepare)
+    def _read_suspect(self, item: Item) -> Prepared | Failed:
+        """The same from the header on, of one that belongs to no group."""
+        with self.ledger.at_risk([item]):
+            return _attempt(item, lambda: _decoded(Planned(probe(item), NO_GROUP)))
 
     def _oversee(self, event: Happening, feed: Feed, overseer: Overseer) -> None:
+        overseer.busy(self.pace.look(len(feed.active)))
         while self.pace.told:
-            self.watcher.event("governor", self.pace.told.popleft())
-        overseer.busy(self.pace.busy)
+            self.watcher.event("load", self.pace.told.popleft())
         if not isinstance(event, Changed):
             self.watcher.readings(event.readings)
         # A copy, made in one step: the feed's thread adds to it.
         active = list(feed.active.values())
-        overseer.needs(max((self._needs[one.planned.probed.seconds] for one in active), default=0))
+        overseer.needs(max((self._needs.get(one.planned.probed.seconds, 0) for one in active), default=0))
         overseer.see(event)
+
+    def _give_up(self, feed: Feed) -> None:
+        """The grace after the time limit is over: the next run begins these last, so that they keep nobody waiting."""
+        given_up = [prepared.planned.probed.item for prepared in feed.active.values()]
+        self.ledger.given_up(given_up)
+        self.watcher.given_up(len(given_up))
 
     # ---- results
 
     def _undecoded(self, feed: Feed, groups: Countdown, overseer: Overseer) -> Iterator[Result]:
         while feed.aside:
-            planned, failed = feed.aside.popleft()
+            failed = feed.aside.popleft()
             yield self._failed(failed)
-            self._count(planned, groups, overseer)
+            self._count(failed.item, groups, overseer)
 
     def _finished(
         self, output: Output | JobFailed, feed: Feed, groups: Countdown, overseer: Overseer
@@ -243,13 +253,13 @@ class _Run:
         """The result that an output completes, if it does."""
         result = self._take(output, feed.active[output.job_id])
         if result is not None:
-            planned = feed.release(output.job_id).planned  # and its samples go
+            feed.release(output.job_id)  # and its samples go
             yield result
             self.space.watch()
-            self._count(planned, groups, overseer)
+            self._count(result.item, groups, overseer)
 
-    def _count(self, planned: Planned, groups: Countdown, overseer: Overseer) -> None:
-        facts = groups.finished(planned, time.monotonic())
+    def _count(self, item: Item, groups: Countdown, overseer: Overseer) -> None:
+        facts = groups.finished(item.id, time.monotonic())
         if facts is not None:
             overseer.group_done(facts)
 
@@ -293,7 +303,7 @@ class _Run:
             model=self._model.name,
         )
         self._settle(item)
-        self._done_any = True
+        self._deadly.clear()
         windows = tuple(output.stats for output in outputs)
         took = sum(window.latency for window in windows)
         return Done(item, tuple(outcome), recording.seconds, windows, transcript.warnings, took, self._model.name)
@@ -325,8 +335,8 @@ class _Run:
         self.left -= 1
 
     def _release(self) -> None:
-        """Every engine died and not one recording was done: the machine is to blame, and the next run tries all."""
-        for failed in self._deadly if not self._done_any else ():
+        """Engine after engine died and nothing was done any more: the machine is to blame, these are tried again."""
+        for failed in self._deadly:
             self.ledger.failed(failed.item, failed.stage, failed.error)
 
 
@@ -341,6 +351,13 @@ def _attempt(item: Item, work: Callable[[], T]) -> T | Failed:
         return Failed(item, error.stage, error.cause)
 
 
-def _parted(planned: Sequence[Planned], later: Callable[[Planned], bool]) -> tuple[list[Planned], list[Planned]]:
+def _parted(probed: Sequence[Probed], later: Callable[[Probed], bool]) -> tuple[list[Probed], list[Probed]]:
     """Those that are not to come later, and those that are."""
-    return [one for one in planned if not later(one)], [one for one in planned if later(one)]
+    return [one for one in probed if not later(one)], [one for one in probed if later(one)]
+
+
+def _decoded(planned: Planned) -> Prepared:
+    item = planned.probed.item
+    with item_stage(item.source, "decode"):
+        mark, digest = fingerprint(item.source), content_hash(item.source)
+        return Prepared(planned, decode(item), mark, digest)

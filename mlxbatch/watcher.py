@@ -33,5 +33,8 @@ class Watcher:
     def left(self, items: int) -> None:
         """So many were not begun, or not finished, within the time limit: the run ends without them."""
 
+    def given_up(self, items: int) -> None:
+        """So many of those were begun, and not finished in the grace after the time limit."""
+
     def event(self, kind: str, facts: Mapping[str, Any]) -> None:
-        """What the run did about the machine: "governor", "child", "leak", "group"; facts as JSON can hold them."""
+        """What the run saw of the machine, or did about it: an event of the run's log (runlog), facts as JSON takes."""

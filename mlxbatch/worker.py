@@ -154,8 +154,12 @@ def _beating(engine: Engine, send: Callable[[Reply], None]) -> Iterator[None]:
 
     def beat() -> None:
         with suppress(Unheard):
-            while not ended.wait(BEAT):
-                send(Beat(engine.pulse()))
+            try:
+                while not ended.wait(BEAT):
+                    send(Beat(engine.pulse()))
+            except Exception as error:
+                # Silence would be taken for a stall, some day.
+                send(_raised(error))
 
     thread = threading.Thread(target=beat, name="beat", daemon=True)
     thread.start()

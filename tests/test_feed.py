@@ -10,7 +10,7 @@ import numpy as np
 
 from mlxbatch.content import Fingerprint
 from mlxbatch.feed import Feed, Prepared
-from mlxbatch.pacing import Pace
+from mlxbatch.pacing import Pace, clock
 from mlxbatch.run_settings import RunSettings
 from mlxbatch.types import Failed, Item, Planned, Probed, Recording
 
@@ -29,7 +29,12 @@ class Desk:
     ) -> None:
         self.decoded: list[str] = []
         settings = RunSettings(Path("out"), ("txt",), (), "txt", workers=workers)
-        self.feed = Feed(clear, suspects, self.prepare, settings, pace or Pace())
+        items = [one.probed.item for one in suspects]
+        self.feed = Feed(clear, self.prepare, items, self.read, settings, pace or Pace())
+
+    def read(self, item: Item) -> Prepared | Failed:
+        (one,) = planned(item.id)
+        return self.prepare(one)
 
     def prepare(self, one: Planned) -> Prepared | Failed:
         name = one.probed.item.id
@@ -63,12 +68,12 @@ def test_a_suspect_that_cannot_be_decoded_is_put_aside_like_any_other() -> None:
     desk = Desk(planned("bad a"), planned("bad x", "y"))
     (job,) = list(desk.feed)
     assert job.item_id == "y"
-    assert [failed.item.id for _, failed in desk.feed.aside] == ["bad a", "bad x"]
+    assert [failed.item.id for failed in desk.feed.aside] == ["bad a", "bad x"]
     desk.feed.close()
 
 
 def test_after_the_time_limit_no_suspect_comes_either() -> None:
-    desk = Desk(planned("a"), planned("x"), Pace(stop_at=time.monotonic() + 0.3))
+    desk = Desk(planned("a"), planned("x"), Pace(stop_at=clock() + 0.3))
     assert next(desk.feed).item_id == "a"
     assert list(desk.feed) == []
     assert desk.decoded == ["a"]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlxbatch.errors import DeviceLost
-from mlxbatch.flight import PATIENCE, Flight
+from mlxbatch.flight import PATIENCE, STALL, Flight
 from mlxbatch.types import Job, JobFailed, Output, WindowStats
 from tests.jobs import job
 
@@ -79,9 +79,9 @@ def test_a_single_one_needs_more_than_one_death() -> None:
 def test_where_nobody_else_can_be_the_cause_once_alone_is_proof() -> None:
     flight = flight_of(0)
     sent(flight)
-    assert flight.crash("stalled", proof=1) is None, "it was not known to be alone to blame"
+    assert flight.crash("stalled", stalled=True) is None, "it was not known to be alone to blame"
     sent(flight)
-    assert flight.crash("stalled", proof=1) == JobFailed(0, "stalled", deadly=True)
+    assert flight.crash("stalled", stalled=True) == JobFailed(0, "stalled", deadly=True)
 
 
 def test_what_could_not_be_sent_is_no_suspect() -> None:
@@ -116,6 +116,16 @@ def test_dying_again_and_again_is_the_machine_s_fault() -> None:
         flight.count_death("killed")
     with pytest.raises(DeviceLost, match=f"died {PATIENCE + 1} times with nothing finished in between: killed by SIGS"):
         flight.crash("killed by SIGSEGV")
+
+
+def test_stalls_use_up_its_patience_sooner() -> None:
+    flight = flight_of(*range(64))
+    for _ in range(PATIENCE // STALL):
+        sent(flight)
+        flight.crash("stalled", stalled=True)
+    sent(flight)
+    with pytest.raises(DeviceLost, match=f"died {PATIENCE // STALL + 1} times"):
+        flight.crash("stalled", stalled=True)
 
 
 def test_six_deadly_ones_in_a_row_do_not_use_up_its_patience() -> None:

@@ -152,11 +152,42 @@ def test_slow_windows_at_85_percent_take_a_row_away_each_time() -> None:
     assert change is not None
     assert (change.step, change.was, change.why) == ("slow", "hold", "latency")
     assert ship.allowance == Allowance(7, hold=True)
+    for _ in range(4):
+        ship.governor.latency(2.5)
+    ship.see(8.6, live=7)
+    assert ship.allowance == Allowance(7, hold=True), "too few windows with seven rows to judge by"
+    ship.governor.latency(2.5)
     ship.see(8.6, live=7)
     assert ship.allowance == Allowance(6, hold=True)
 
 
-@pytest.mark.parametrize("latencies", [[], [2.0] * 100, [2.5] + [1.0] * 199])
+def test_hold_and_slow_do_not_take_turns_at_the_rows() -> None:
+    ship = Ship(Policy(latency_limit=2.0))
+    for n in range(40):
+        for _ in range(50):
+            ship.governor.latency(2.5)
+        ship.see(8.6 if n % 2 else 8.1, later=0.1)
+    assert ship.allowance.rows >= 6, "4 s are two settling times"
+
+
+def test_between_two_batches_rows_are_halved_and_not_lost() -> None:
+    """A generic engine has no live row when it tells of a batch; the peak is that of the batch."""
+    ship = Ship()
+    ship.see(9.1, live=0)
+    assert ship.allowance.rows == 4
+    ship.see(9.1, live=0)
+    assert ship.allowance.rows == 2
+
+
+def test_windows_that_were_skipped_as_silence_do_not_count() -> None:
+    ship = Ship(Policy(latency_limit=2.0))
+    for seconds in [0.0] * 190 + [2.5] * 4:
+        ship.governor.latency(seconds)
+    ship.see(8.6)
+    assert ship.governor.step == "hold"
+
+
+@pytest.mark.parametrize("latencies", [[], [2.0] * 100, [2.5] + [1.0] * 199, [9.0] * 4])
 def test_windows_within_the_limit_are_not_slow(latencies: list[float]) -> None:
     ship = Ship(Policy(latency_limit=2.0))
     for seconds in latencies:

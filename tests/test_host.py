@@ -409,6 +409,39 @@ def test_one_that_does_not_come_on_while_it_loads() -> None:
         host.close()
 
 
+def test_patience_is_not_worn_out_before_anybody_asks() -> None:
+    """The runner reads all headers between `start` and `load`, and that may take longer than any patience."""
+    host = ChildHost(EngineSpec("fake"), stall_timeout=1.0)
+    host.start()
+    try:
+        time.sleep(3)
+        host.load()
+        time.sleep(2)
+        assert host.needs([1.0]) == [BYTES_PER_SECOND]
+        time.sleep(2)
+        happenings = list(host.run(Given([job(0)]), Allowance(1)))
+    finally:
+        host.close()
+    assert outcome([one for one in happenings if isinstance(one, Event)]) == ([0], {})
+
+
+def test_a_caller_that_takes_its_time_does_not_wear_it_out(opened: Open) -> None:
+    """Ctrl-Z, or an output on a disk that hangs: what the child has said meanwhile is heard first."""
+    host = ChildHost(EngineSpec("fake", extra={"seconds_per_batch": 1.5}), stall_timeout=3.0)
+    host.start()
+    happenings = []
+    try:
+        host.load()
+        for happening in host.run(Given([job(0), job(1)]), Allowance(1)):
+            happenings.append(happening)
+            if len(happenings) == 1:
+                time.sleep(6)
+    finally:
+        host.close()
+    assert outcome([one for one in happenings if isinstance(one, Event)]) == ([0, 1], {})
+    assert not [one for one in happenings if isinstance(one, Changed)]
+
+
 def test_patience_is_for_work_and_not_for_waiting() -> None:
     """A child that has nothing to do has not stalled, however long no job comes."""
     host = ChildHost(EngineSpec("fake", extra={"seconds_per_batch": 0.6}), stall_timeout=1.0)
@@ -449,6 +482,24 @@ def test_a_renewed_child_takes_over_between_two_jobs(opened: Open) -> None:
     assert len(set(pids)) == 2
 
 
+def test_a_renewal_that_is_asked_for_when_no_more_comes_ends_the_run(opened: Open) -> None:
+    host = opened("child", seconds_per_batch=0.3)
+    host.load()
+    end = threading.Event()
+
+    def source() -> Iterator[Job]:
+        yield job(0)
+        end.wait(10)
+
+    happenings = []
+    for happening in host.run(Given(source(), end.is_set), Allowance(1)):
+        happenings.append(happening)
+        if len(happenings) == 1:
+            host.renew()
+            end.set()
+    assert outcome([one for one in happenings if isinstance(one, Event)]) == ([0], {})
+
+
 def test_where_there_is_no_process_nothing_is_renewed(opened: Open) -> None:
     host = opened("thread")
     host.load()
@@ -461,12 +512,13 @@ def test_an_allowance_holds_from_the_next_refill_on(opened: Open, kind: Kind) ->
     host = opened(kind, batch_size=8, seconds_per_batch=0.15)
     host.load()
     rows: list[int] = []
-    for happening in host.run(Given([job(number) for number in range(24)]), Allowance(8)):
+    for happening in host.run(Given([job(number) for number in range(40)]), Allowance(8)):
         if isinstance(happening, Event):
             rows += [span.rows for span in happening.readings.spans]
-            host.allow(Allowance(2))
-    assert rows[0] > 2
-    assert set(rows[2:]) == {2}
+            if max(rows) > 2:
+                host.allow(Allowance(2))
+    assert max(rows) > 2, "before it heard of it"
+    assert max(rows[-4:]) == 2
 
 
 @both
@@ -477,6 +529,26 @@ def test_the_engine_beats_while_it_is_at_a_long_piece_of_work(opened: Open, kind
     assert len(beats) >= 3
     assert {beat.live for beat in beats} == {1}
     assert all(beat.rss > 10**6 for beat in beats)
+
+
+def test_a_process_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first one, and one that is to replace another: it is the environment's fault, and nothing stays open."""
+    host = ChildHost(EngineSpec("fake", extra={"dies_on": BAD}))
+    host.start()
+    try:
+        host.load()
+        popen = multiprocessing.get_context("spawn").Process._Popen
+
+        def none(process: Any) -> Any:
+            raise OSError(11, "Resource temporarily unavailable")
+
+        monkeypatch.setattr(multiprocessing.context.SpawnProcess, "_Popen", staticmethod(none))
+        with pytest.raises(SetupError, match=r"the engine's process cannot be started: .*temporarily unavailable"):
+            list(host.run(Given([job(0, BAD)]), Allowance(1)))
+        monkeypatch.setattr(multiprocessing.context.SpawnProcess, "_Popen", staticmethod(popen))
+    finally:
+        host.close()
+    assert not multiprocessing.active_children()
 
 
 # ---- the end

@@ -81,14 +81,15 @@ def test_padding_ratio_is_what_padding_adds() -> None:
 def test_a_countdown_tells_of_each_group_once_it_is_finished() -> None:
     planned = plan(probed(9.0, 8.0, 2.0), batch_size=2, need=need, budget=10**9)
     countdown = Countdown(planned, now=100.0)
-    assert countdown.finished(planned[1], 103.0) is None
-    assert countdown.finished(planned[2], 104.0) == {
+    assert countdown.finished("1", 103.0) is None
+    assert countdown.finished("of no group", 103.5) is None
+    assert countdown.finished("2", 104.0) == {
         "group": 2,
         "items": 1,
         "seconds": 2.0,
         "longest": 2.0,
         "took": 4.0,
     }
-    assert countdown.finished(planned[0], 105.0) == {
+    assert countdown.finished("0", 105.0) == {
         "group": 1, "items": 2, "seconds": 17.0, "longest": 9.0, "took": 1.0
     }  # fmt: skip

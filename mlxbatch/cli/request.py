@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +18,7 @@ from mlxbatch.ledger import inference_key, rendering_key
 from mlxbatch.models import catalogue
 from mlxbatch.models.resolve import resolve
 from mlxbatch.overseer import Oversight
+from mlxbatch.pacing import clock
 from mlxbatch.profile import Loaded, parse_bytes
 from mlxbatch.profile_schema import Profile
 from mlxbatch.runner import ModelKey, RunSettings
@@ -71,7 +71,7 @@ class Request:
     formats: tuple[str, ...]
     schedule: Schedule = Schedule()
     command: str = ""
-    began: float = field(default_factory=time.monotonic)
+    began: float = field(default_factory=clock)
 
     @property
     def output(self) -> Path:
@@ -88,7 +88,7 @@ class Request:
 
     @property
     def stop_at(self) -> float | None:
-        """When nothing more is to be begun, on time.monotonic: what came before the run counts as well."""
+        """When nothing more is to be begun, on pacing.clock: what came before the run counts as well."""
         limit = self.schedule.time_limit
         return None if limit is None else self.began + limit
 

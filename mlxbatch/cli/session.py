@@ -85,7 +85,8 @@ def _run_log(request: Request, view: View) -> Iterator[RunLog]:
 
 def _host(request: Request, chosen: Chosen) -> EngineHost:
     profile = request.profile
-    kind: Kind = "child" if profile.pipeline.workers else "thread"
+    # Only a process gives all of its memory back, which a model that takes over has to have.
+    kind: Kind = "child" if profile.pipeline.workers or profile.governor.fallback_model else "thread"
     return make_host(asked.engine_spec(profile, chosen), kind, profile.governor.stall_timeout)
 
 
@@ -208,6 +209,11 @@ class Session(Watcher):
         self.view.readings(readings)
         if self._log is not None:
             self._log.spans(readings)
+
+    def given_up(self, items: int) -> None:
+        if items:
+            text = f"{files(items)} could not be finished within the time limit: the next run begins them last"
+            self.view.note(f"{text}; a longer --time-limit would let them end")
 
     def left(self, items: int) -> None:
         limit = as_text(self.request.schedule.time_limit or 0.0)

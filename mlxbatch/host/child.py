@@ -8,7 +8,7 @@ import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -20,7 +20,7 @@ import psutil
 from mlxbatch import worker
 from mlxbatch.engines.base import EngineSpec, Jobs
 from mlxbatch.errors import DeviceLost, SetupError
-from mlxbatch.flight import PROOF, Flight
+from mlxbatch.flight import Flight
 from mlxbatch.host.base import GRACE, STALL_TIMEOUT, Changed, Died, EngineHost, Happening, expect
 from mlxbatch.signals import held_signals
 from mlxbatch.types import Allowance, Job, Readings
@@ -65,26 +65,31 @@ class ChildHost(EngineHost):
     @held_signals()
     def start(self) -> None:
         context = multiprocessing.get_context("spawn")
-        try:
-            self._slab = SharedMemory(create=True, size=worker.SLAB_SAMPLES * 4)
-        except OSError as error:
-            raise SetupError(f"no shared memory for the engine's process: {error}") from error
-        self._commands, child_commands = context.Pipe()
-        replies, child_replies = context.Pipe(duplex=False)
-        arguments = (self.spec, child_commands, child_replies, self._slab.name)
-        self._process = context.Process(target=worker.child, args=arguments, name="mlxbatch-engine", daemon=True)
-        try:
-            self._process.start()
-        except OSError as error:
-            self._forget_name()
-            raise SetupError(f"the engine's process cannot be started: {error}") from error
+        with ExitStack() as undo:
+            try:
+                slab = SharedMemory(create=True, size=worker.SLAB_SAMPLES * 4)
+            except OSError as error:
+                raise SetupError(f"no shared memory for the engine's process: {error}") from error
+            undo.callback(_drop, slab)
+            ends = (*context.Pipe(), *reversed(context.Pipe(duplex=False)))
+            for end in ends:
+                undo.callback(end.close)
+            commands, child_commands, child_replies, replies = ends
+            arguments = (self.spec, child_commands, child_replies, slab.name)
+            process = context.Process(target=worker.child, args=arguments, name="mlxbatch-engine", daemon=True)
+            try:
+                process.start()
+            except OSError as error:
+                raise SetupError(f"the engine's process cannot be started: {error}") from error
+            undo.pop_all()
         # Only the child holds these ends now, so its death is an end of file here.
         child_commands.close()
         child_replies.close()
+        self._slab, self._commands, self._process = slab, commands, process
         self._generation += 1
         self._stalled = ""
         self._watchdog.begin()
-        self._spawn("receive", self._receive, self._process, replies, self._generation)
+        self._spawn("receive", self._receive, process, replies, self._generation)
 
     def _spawn(self, name: str, target: Callable[..., None], *arguments: object) -> None:
         self._threads = [thread for thread in self._threads if thread.is_alive()]
@@ -94,10 +99,12 @@ class ChildHost(EngineHost):
     def load(self) -> Loaded:
         # A large model on a slow disk takes long, and counts nothing: it comes on as long as it uses the processor.
         self._progress = self._cpu_seconds
+        self._watchdog.begin()
         try:
             return expect(self._answer(), Loaded)
         finally:
             self._progress = self._same
+            self._watchdog.begin()
             self._forget_name()
 
     def _cpu_seconds(self) -> float:
@@ -112,6 +119,7 @@ class ChildHost(EngineHost):
         return self._watchdog.seen
 
     def needs(self, seconds: Sequence[float]) -> list[int]:
+        self._watchdog.begin()
         self._send(worker.AskNeeds(list(seconds)))
         return expect(self._answer(), Needs).sizes
 
@@ -245,11 +253,12 @@ class ChildHost(EngineHost):
         """Send what may be sent; take a new child where that was asked for and nobody loses by it."""
         if self._raised is not None:
             return
-        if self._renewing and not self._flight.flying and not self._ended:
+        if self._renewing and not self._flight.flying:
             self._renewing = False
-            self._process.kill()
-            self._replace()
-            yield Changed("renewed")
+            if not self._ended:
+                self._process.kill()
+                self._replace()
+                yield Changed("renewed")
         if not self._renewing:
             self._dispatch()
         if not self._flight.flying:
@@ -260,13 +269,13 @@ class ChildHost(EngineHost):
         cause = self._raised.cause if self._raised else cause
         self._raised = None
         yield Changed("stalled" if self._stalled else "died", cause)
-        # Only the job itself keeps its engine waiting, but anybody can kill a process.
-        failed = self._flight.crash(cause, proof=1 if self._stalled else PROOF)
+        failed = self._flight.crash(cause, stalled=bool(self._stalled))
         if failed is not None:
             yield Event(failed, Readings())
 
     def _begin(self) -> None:
         self._told = False
+        self._watchdog.begin()
         self._send(worker.Run(self._allowance))
 
     def _feed(self, jobs: Jobs, number: int) -> None:
@@ -313,6 +322,7 @@ class ChildHost(EngineHost):
 
     def _replace(self) -> None:
         """Another child; one that dies while it loads is as good as one that dies at work."""
+        self._renewing = False
         while True:
             self._commands.close()
             self._slab.close()
@@ -323,6 +333,11 @@ class ChildHost(EngineHost):
                 self._flight.count_death(str(error))
             else:
                 return self._begin()
+
+
+def _drop(slab: SharedMemory) -> None:
+    slab.close()
+    slab.unlink()
 
 
 def _cause_of_death(exitcode: int | None) -> str:

@@ -1,7 +1,7 @@
 """The whole program over the fake engine, for tests that need a process: `python -m tests.cli.fake_run transcribe ...`.
 
-$FAKE_ENGINE holds the fake's settings as JSON. With $FAKE_NETWORK the output counts as a network mount. To decode a
-recording whose name is $FAKE_DEADLY ends the program as a fault in native code does.
+$FAKE_ENGINE holds the fake's settings as JSON. With $FAKE_NETWORK the output counts as a network mount. With
+$FAKE_DEADLY="decode NAME", or "probe NAME", that recording ends the program, as a fault in native code does.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+from typing import Any
 
 from mlxbatch.__main__ import main
-from mlxbatch.types import Item, Recording
+from mlxbatch.types import Item
 
 if __name__ == "__main__":
     from mlxbatch import ledger_file, runner
@@ -22,12 +23,13 @@ if __name__ == "__main__":
     if os.environ.get("FAKE_NETWORK"):
         ledger_file.on_network = lambda folder: True
     if deadly := os.environ.get("FAKE_DEADLY"):
-        decode = runner.decode
+        stage, _, name = deadly.partition(" ")
+        work = getattr(runner, stage)
 
-        def deadly_decode(item: Item) -> Recording:
-            if item.source.name == deadly:
+        def deadly_work(item: Item) -> Any:
+            if item.source.name == name:
                 ctypes.string_at(0)  # on this very thread, as a decoder's own fault would be
-            return decode(item)
+            return work(item)
 
-        runner.decode = deadly_decode
+        setattr(runner, stage, deadly_work)
     main()

@@ -171,7 +171,7 @@ class WhisperEngine:
         allowed = min(admit(len(self._seated)), self._limit)
         self._evict(len(self._seated) - allowed)
         room = min(self._slots.free, max(0, allowed - len(self._seated)))
-        worth = min(self._spec.encode_rows * self._spec.encode_streams, self._spec.batch_size)
+        worth = min(self._spec.encode_rows * self._spec.encode_streams, max(1, allowed // 2))
         enough = min(room, len(self._queue)) >= worth or not self._seated or self._queue.draining
         if not room or not len(self._queue) or not enough:
             return
@@ -202,6 +202,8 @@ class WhisperEngine:
         The slots are made anew: a step that was cut off has left them half written.
         """
         windows = [*(seated.waiting for seated in self._seated.values()), *self._taken]
+        # One that was about to be seated is in both.
+        windows = list({window.order: window for window in windows}.values())
         self._seat_none()
         self._work.live = 0
         self._work.shortages += 1
