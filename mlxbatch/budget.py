@@ -90,14 +90,14 @@ def cgroup_limit(proc: Path, cgroups: Path) -> int | None:
     Reads `memory.max` (version 2) and `memory/.../memory.limit_in_bytes` (version 1, where "no limit" is a number near
     2^63 that the caller's minimum takes care of). A container or a systemd unit sets either.
     """
-    limits = [_limit(path) for path in cgroup_limit_files(proc, cgroups)]
+    limits = [whole_number(file_text(path)) for path in cgroup_limit_files(proc, cgroups)]
     return min((limit for limit in limits if limit is not None), default=None)
 
 
 def cgroup_limit_files(proc: Path, cgroups: Path) -> list[Path]:
     """Where limits of this process's control group and those above it would stand; not all of them need exist."""
     files = [cgroups / "memory.max", cgroups / "memory" / "memory.limit_in_bytes"]
-    for line in _read(proc / "self" / "cgroup").splitlines():
+    for line in file_text(proc / "self" / "cgroup").splitlines():
         _, controllers, group = line.split(":", 2)
         if controllers == "":
             files += [folder / "memory.max" for folder in _with_parents(cgroups, group)]
@@ -111,12 +111,14 @@ def _with_parents(root: Path, group: str) -> list[Path]:
     return [root.joinpath(*parts[:n]) for n in range(len(parts), 0, -1)]
 
 
-def _limit(path: Path) -> int | None:
-    text = _read(path).strip()
+def whole_number(text: str) -> int | None:
+    """The number that a file of the kernel's holds; None for "max", for nothing, and for anything else."""
+    text = text.strip()
     return int(text) if text.isdecimal() else None
 
 
-def _read(path: Path) -> str:
+def file_text(path: Path) -> str:
+    """What a file of the kernel's says, "" where it is not there or may not be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -43,6 +43,15 @@ class DeviceSettings:
     def memory_bytes(self) -> int:
         return budget.memory_limit(self.memory_limit, recommended_memory(self.kind))
 
+    def cache_bytes(self) -> int:
+        return budget.memory_limit(self.cache_limit, recommended_memory(self.kind))
+
+    def wired_bytes(self, weights: int) -> int | None:
+        """None where the system's own setting stays: for "none", and without Metal, which alone has this limit."""
+        if not mx.metal.is_available():
+            return None
+        return budget.wired_limit(self.wired_limit, weights, recommended_memory(self.kind))
+
 
 @dataclass(slots=True)
 class Work:
@@ -91,15 +100,11 @@ def recommended_memory(kind: str) -> int:
 
 
 def _limits(settings: DeviceSettings, weights: int) -> list[tuple[Any, int | None]]:
-    total = recommended_memory(settings.kind)
-    cache = budget.memory_limit(settings.cache_limit, total)
-    limits: list[tuple[Any, int | None]] = [
+    return [
         (mx.set_memory_limit, settings.memory_bytes()),
-        (mx.set_cache_limit, cache),
+        (mx.set_cache_limit, settings.cache_bytes()),
+        (mx.set_wired_limit, settings.wired_bytes(weights)),
     ]
-    if mx.metal.is_available():
-        limits.append((mx.set_wired_limit, budget.wired_limit(settings.wired_limit, weights, total)))
-    return limits
 
 
 def readings(work: Work, spans: tuple[Span, ...] = ()) -> Readings:

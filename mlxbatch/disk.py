@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlxbatch.errors import SetupError, show
+from mlxbatch.words import size
 
-FULL = (errno.ENOSPC, errno.EDQUOT)
+# What the system says where there is no room, and what that is.
+FULL = {errno.ENOSPC: "the disk is full", errno.EDQUOT: "the disk quota is used up"}
 # Seconds between two looks at the disk while a run writes.
 EVERY = 1.0
 
@@ -30,7 +32,7 @@ _STATE = 8 * 10**6
 def cause(error: OSError) -> str:
     """What the system says, and where the disk is full what to do."""
     if error.errno in FULL:
-        return "the disk is full; free some space and run again"
+        return f"{FULL[error.errno]}; free some space and run again"
     return error.strerror or str(error)
 
 
@@ -89,8 +91,8 @@ class Space:
         wanted = needed.bytes + self._min_free
         if free.bytes < wanted:
             raise SetupError(
-                f"not enough room on the disk of {show(self._root)}: {_size(free.bytes)} free, {_size(wanted)} needed "
-                f"({_size(needed.bytes)} for results, {_size(self._min_free)} to stay free by state.min_free); "
+                f"not enough room on the disk of {show(self._root)}: {size(free.bytes)} free, {size(wanted)} needed "
+                f"({size(needed.bytes)} for results, {size(self._min_free)} to stay free by state.min_free); "
                 "free some space and run again"
             )
         if free.files is not None and free.files < max(needed.files or 0, 1):
@@ -105,7 +107,3 @@ class Space:
         if self._looked is None or now - self._looked >= EVERY:
             self._looked = now
             self.require()
-
-
-def _size(number: int) -> str:
-    return f"{number / 1e9:.1f} GB" if number >= 1e9 else f"{number / 1e6:.1f} MB"

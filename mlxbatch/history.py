@@ -1,13 +1,12 @@
-"""What an output root's ledger tells whoever asks, without a lock and while a run writes: runs, counts, failures."""
+"""What an output root's ledger tells whoever asks, without a lock and while a run writes: runs and counts."""
 
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from mlxbatch.errors import SetupError, show
 from mlxbatch.ledger_file import FILE, Database, damage, file_errors, open_for_reading
@@ -26,16 +25,6 @@ class RunRow:
     facts: dict[str, Any]
     ended_at: str | None
     outcome: dict[str, Any] | None
-
-
-class Failure(NamedTuple):
-    """An item whose last attempt failed, and how often in a row it has; `status` is "failed" or "quarantined"."""
-
-    source: Path
-    stage: str
-    error: str
-    attempts: int
-    status: str
 
 
 class History:
@@ -77,14 +66,6 @@ class History:
         """How many items are "done", "failed" and "quarantined"."""
         found = self._database.fetch("SELECT status, count(*) FROM items GROUP BY status")
         return {"done": 0, "failed": 0, "quarantined": 0} | dict(found)
-
-    def failures(self) -> list[Failure]:
-        """Items that failed or are quarantined, by source path."""
-        query = (
-            "SELECT source, coalesce(stage, ''), coalesce(error, ''), attempts, status FROM items "
-            "WHERE status IN ('failed', 'quarantined') ORDER BY source"
-        )
-        return [Failure(Path(os.fsdecode(source)), *rest) for source, *rest in self._database.fetch(query)]
 
     def _object(self, text: str) -> dict[str, Any]:
         try:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
-
 from mlxbatch.errors import UsageError
+from mlxbatch.words import nearest
 
 # Code -> English name, in the order of the language tokens (the last, Cantonese, is in large-v3 vocabularies only).
 LANGUAGES: dict[str, str] = {
@@ -137,6 +136,5 @@ def language_code(name: str) -> str:
     by_name = {english: code for code, english in LANGUAGES.items()} | ALIASES
     if key in by_name:
         return by_name[key]
-    near = difflib.get_close_matches(key, [*LANGUAGES, *by_name], n=1, cutoff=0.5)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    hint = nearest(key, [*LANGUAGES, *by_name], 0.5)
     raise UsageError(f"unknown language {name!r}{hint} (codes such as en, de, fr, or English names)")

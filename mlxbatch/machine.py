@@ -6,17 +6,23 @@ import ctypes
 import os
 import re
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from mlxbatch import budget
+from mlxbatch.budget import file_text, whole_number
 from mlxbatch.gpu import gpu_reader
+from mlxbatch.pacing import load_average
 
 if TYPE_CHECKING:
     import psutil  # type: ignore[import-untyped,unused-ignore]
 
 Pressure = Literal["normal", "warn", "critical"]
+
+# Seconds for which a reading of the GPU holds: on macOS each starts a process.
+GPU_EVERY = 5.0
 
 # Linux's pressure stall information, in percent of the last ten seconds (avg10): above this much of the time in which
 # *some* task waited for memory the machine is short of it, and where *all* tasks waited ("full") it thrashes. The
@@ -43,7 +49,6 @@ class Machine:
     total: int
     pressure: Pressure
     load: float | None
-    swap_used: int
 
 
 def read_machine(proc: Path = Path("/proc"), cgroups: Path = Path("/sys/fs/cgroup")) -> Machine:
@@ -52,20 +57,15 @@ def read_machine(proc: Path = Path("/proc"), cgroups: Path = Path("/sys/fs/cgrou
 
     available = int(psutil.virtual_memory().available)
     room = cgroup_room(proc, cgroups)
+    load = None
+    with suppress(OSError):
+        load = load_average()
     return Machine(
         available=available if room is None else min(available, room),
         total=budget.machine_memory(proc, cgroups),
         pressure=memory_pressure(proc, cgroups),
-        load=_load(),
-        swap_used=int(psutil.swap_memory().used),
+        load=load,
     )
-
-
-def _load() -> float | None:
-    try:
-        return os.getloadavg()[0]
-    except OSError:
-        return None
 
 
 def cgroup_room(proc: Path, cgroups: Path) -> int | None:
@@ -78,12 +78,14 @@ def cgroup_room(proc: Path, cgroups: Path) -> int | None:
 
 
 def _room(limit_file: Path) -> int | None:
-    limit = _number(_read(limit_file))
-    usage = _number(_read(limit_file.with_name(_USAGE[limit_file.name])))
+    limit = whole_number(file_text(limit_file))
+    usage = whole_number(file_text(limit_file.with_name(_USAGE[limit_file.name])))
     if limit is None or usage is None:
         return None
-    stat = dict(line.split(" ", 1) for line in _read(limit_file.with_name("memory.stat")).splitlines() if " " in line)
-    cache = sum(_number(stat.get(name, "")) or 0 for name in _FILE_CACHE[limit_file.name])
+    stat = dict(
+        line.split(" ", 1) for line in file_text(limit_file.with_name("memory.stat")).splitlines() if " " in line
+    )
+    cache = sum(whole_number(stat.get(name, "")) or 0 for name in _FILE_CACHE[limit_file.name])
     return max(0, limit - usage + cache)
 
 
@@ -97,7 +99,7 @@ def memory_pressure(proc: Path, cgroups: Path) -> Pressure:
         return darwin_pressure(_sysctl("kern.memorystatus_vm_pressure_level"))
     files = [proc / "pressure" / "memory", *(group / "memory.pressure" for group in _groups(proc, cgroups))]
     levels: tuple[Pressure, ...] = ("normal", "warn", "critical")
-    return max((psi_pressure(_read(path)) for path in files), key=levels.index)
+    return max((psi_pressure(file_text(path)) for path in files), key=levels.index)
 
 
 def _groups(proc: Path, cgroups: Path) -> set[Path]:
@@ -132,41 +134,28 @@ def _sysctl(name: str) -> int | None:
     return None if refused else value.value
 
 
-def _number(text: str) -> int | None:
-    text = text.strip()
-    return int(text) if text.isdecimal() else None
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
-
-
 class Sampler:
     """How much of the machine a run uses, between one call and the next. Times are of `time.monotonic`, in seconds.
 
     Made and called on one thread. `kind` is the device's: a run on the CPU does not ask a GPU it leaves alone.
     """
 
-    def __init__(self, now: float, *, kind: Literal["cpu", "gpu"], every: float = 5.0) -> None:
+    def __init__(self, now: float, *, kind: Literal["cpu", "gpu"]) -> None:
         import psutil
 
-        self._every, self._last = every, now
+        self._last = now
         self._process = psutil.Process()
-        self._gpu = gpu_reader(kind)
+        self._read_gpu = gpu_reader(kind)
+        self._gpu: float | None = None
+        self._gpu_read = float("-inf")
         self._spent = self._cpu_seconds()
         psutil.cpu_percent()  # measures from here on
 
-    def due(self, now: float) -> bool:
-        return now - self._last >= self._every
-
-    def sample(self, now: float, machine: Machine, child: int | None = None) -> dict[str, float | int | None]:
-        """The part of a `sample` event that does not come from the engine; `child` is its process, where it has one.
+    def sample(self, now: float, machine: Machine) -> dict[str, float | int | None]:
+        """The part of a `sample` event that does not come from the engine.
 
         Bytes, and shares from 0 to 1: `cpu` of all cores by this process and those below it, `machine_cpu` by all,
-        `gpu` by all (None where unknown). `rss` is the child's (None where it is gone).
+        `gpu` by all, at most GPU_EVERY old (None where unknown).
         """
         import psutil
 
@@ -177,12 +166,16 @@ class Sampler:
         return {
             "cpu": None if cpu is None else round(min(max(cpu, 0.0), 1.0), 4),
             "machine_cpu": round(psutil.cpu_percent() / 100, 4),
-            "gpu": self._gpu(),
+            "gpu": self._gpu_share(now),
             "load": machine.load,
             "available": machine.available,
             "parent_rss": int(self._process.memory_info().rss),
-            "rss": None if child is None else rss(child),
         }
+
+    def _gpu_share(self, now: float) -> float | None:
+        if now - self._gpu_read >= GPU_EVERY:
+            self._gpu, self._gpu_read = self._read_gpu(), now
+        return self._gpu
 
     def _cpu_seconds(self) -> float:
         """Processor time of this process, of its children that ended, and of those that live.

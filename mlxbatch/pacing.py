@@ -13,16 +13,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from mlxbatch.errors import MlxBatchError
-
 # Seconds after the time limit in which recordings that were begun may still be finished.
 GRACE = 60.0
 # Seconds between two looks at the load average, which the system itself renews about as often.
 EVERY = 5.0
-
-
-class TimeIsUp(MlxBatchError):
-    """The time limit and its grace are over, and what still runs is given up: the runner ends by it. No failure."""
 
 
 def clock() -> float:

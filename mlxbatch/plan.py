@@ -51,7 +51,10 @@ def padding_ratio(planned: Iterable[Planned]) -> float:
 
 
 class Countdown:
-    """Counts the groups of a plan down, to tell when the last recording of one is finished. Times as they are given."""
+    """Counts the groups of a plan down, to tell when the last recording of one is finished. Times as they are given.
+
+    In what is told, the first group is number 1.
+    """
 
     def __init__(self, planned: Sequence[Planned], now: float) -> None:
         self._groups = {one.probed.item.id: one.group for one in planned}
@@ -71,7 +74,7 @@ class Countdown:
         if self._left[group]:
             return None
         lengths = self._lengths.pop(group)
-        facts = {"group": group, "items": len(lengths), "seconds": sum(lengths), "longest": max(lengths)}
+        facts = {"group": group + 1, "items": len(lengths), "seconds": sum(lengths), "longest": max(lengths)}
         facts |= {"took": now - self._began}
         self._began = now
         return facts

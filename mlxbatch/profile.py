@@ -7,7 +7,6 @@ user's `config.toml`, the profile, the defaults. The two settings files may hold
 
 from __future__ import annotations
 
-import difflib
 import os
 import platform
 import re
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from mlxbatch.budget import parse_bytes as parse_bytes
 from mlxbatch.errors import UsageError, show
 from mlxbatch.toml_lines import line_of
+from mlxbatch.words import near, nearest
 
 if TYPE_CHECKING:
     from mlxbatch.profile_schema import Profile
@@ -113,9 +113,8 @@ def _find(wanted: str, base: Path, user_dir: Path, where: str) -> Path:
         return path
     named = _named(user_dir)
     if wanted not in named:
-        near = difflib.get_close_matches(wanted, named, n=1, cutoff=0.4)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise UsageError(f"{where}: unknown profile {wanted!r}{hint} (there are: {', '.join(sorted(named))})")
+        hint = f"{nearest(wanted, named)} (there are: {', '.join(sorted(named))})"
+        raise UsageError(f"{where}: unknown profile {wanted!r}{hint}")
     return named[wanted]
 
 
@@ -257,10 +256,9 @@ def _nearest(key: str, known: Mapping[str, str]) -> str:
     names = [*known, *({"profile"} - {key})]
     here = {name.rpartition(".")[2]: name for name in names if name.rpartition(".")[0] == section}
     elsewhere = {name.rpartition(".")[2]: name for name in names}
-    for keys, cutoff in ((here, 0.6), (elsewhere, 0.6), (here, 0.4)):
-        near = difflib.get_close_matches(last, keys, n=1, cutoff=cutoff)
-        if near:
-            return f"; did you mean {keys[near[0]]!r}?"
+    for keys, likeness in ((here, 0.6), (elsewhere, 0.6), (here, 0.4)):
+        if found := near(last, keys, likeness):
+            return f"; did you mean {keys[found]!r}?"
     return f" (there are: {', '.join(here)})" if here else ""
 
 

@@ -92,7 +92,7 @@ class Governor(Section):
     fallback_model: str = Field(default="", description="a smaller model that takes over at 90 %, empty for none")
     latency_limit: float | None = Field(default=None, gt=0, description="seconds per window (p99), over 0")
     stall_timeout: float = Field(default=600.0, gt=0, description="seconds without progress, over 0")
-    leak_bound: Amount = Field(default="10%", description=AMOUNT)
+    leak_bound: Amount = Field(default="10%", description=f'{SIZE}, or a share of memory_limit such as "10%"')
 
 
 class State(Section):

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mlxbatch.overseer import Oversight
+from mlxbatch.state import FOLDER
 from mlxbatch.types import TranscribeOptions
 
 
@@ -43,4 +44,4 @@ class RunSettings:
 
     @property
     def scratch(self) -> Path:
-        return self.output / ".mlxbatch" / "tmp"
+        return self.output / FOLDER / "tmp"

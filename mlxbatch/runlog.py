@@ -27,7 +27,7 @@ from mlxbatch import __version__
 from mlxbatch.disk import cause
 from mlxbatch.errors import SetupError, show
 from mlxbatch.plan import padding_ratio
-from mlxbatch.state import state_folder
+from mlxbatch.state import FOLDER, state_folder
 from mlxbatch.types import Done, Failed, Planned, Readings, Result, Skipped
 
 # What `new_run_id` makes, as a file's name.
@@ -42,7 +42,7 @@ def new_run_id() -> str:
 
 
 def log_path(output_root: Path, run_id: str) -> Path:
-    return output_root / ".mlxbatch" / "runs" / f"{run_id}.jsonl"
+    return output_root / FOLDER / "runs" / f"{run_id}.jsonl"
 
 
 def versions() -> dict[str, str | None]:

@@ -24,7 +24,9 @@ SMALLEST, LARGEST = 256, 4096
 
 
 def answer(given: dict[str, Any]) -> dict[str, Any]:
-    """The device with these settings: kind, name, bytes of its memory limit, what multiplies and its GFLOPS.
+    """The device with these settings: kind, name, bytes of its limits, what multiplies and its GFLOPS.
+
+    The wired limit is without the weights that "auto" adds (no model is loaded), None where none is set.
 
     Raises SetupError where the settings ask for a GPU that is not there, and what MLX raises.
     """
@@ -50,6 +52,8 @@ def _device(settings: DeviceSettings) -> dict[str, Any]:
         "metal": mx.metal.is_available(),
         "cuda": mx.cuda.is_available(),
         "memory_limit": settings.memory_bytes(),
+        "cache_limit": settings.cache_bytes(),
+        "wired_limit": settings.wired_bytes(weights=0),
         "recommended_memory": recommended_memory(settings.kind),
     }
 

@@ -49,7 +49,15 @@ def share(number: float) -> str:
     return f"{percent:.0f} %"
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """ "; did you mean 'rtfx'?" where one of the known names is near, else nothing: the end of an error's line."""
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.4)
-    return f"; did you mean {near[0]!r}?" if near else ""
+def nearest(name: str, known: Iterable[str], likeness: float = 0.4) -> str:
+    """ "; did you mean 'rtfx'?" where one of the known names is near, else nothing: the end of an error's line.
+
+    `likeness` is the least that counts as near, from 0 to 1 (the ratio of Python's difflib).
+    """
+    found = near(name, known, likeness)
+    return f"; did you mean {found!r}?" if found else ""
+
+
+def near(name: str, known: Iterable[str], likeness: float) -> str:
+    """The known name that is nearest; "" where none is."""
+    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=likeness)), "")

@@ -53,10 +53,11 @@ def test_limits_are_set_and_put_back() -> None:
 def test_wired_memory_is_set_on_metal_only(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = DeviceSettings(wired_limit="auto")
     monkeypatch.setattr(mx.metal, "is_available", lambda: False)
-    assert mx.set_wired_limit not in [setter for setter, _ in device._limits(settings, 10**9)]
+    assert dict(device._limits(settings, 10**9))[mx.set_wired_limit] is None
     monkeypatch.setattr(mx.metal, "is_available", lambda: True)
     wired = dict(device._limits(settings, 10**9))[mx.set_wired_limit]
     assert wired == min(10**9 + budget.WIRED_HEADROOM, budget.machine_memory())
+    assert DeviceSettings(wired_limit="none").wired_bytes(10**9) is None
 
 
 @pytest.mark.skipif(mx.metal.is_available() or mx.cuda.is_available(), reason="there is a GPU")
@@ -82,19 +83,19 @@ def test_limits_are_put_back_after_an_error() -> None:
 def test_the_cache_is_emptied_on_the_way_out() -> None:
     with device_settings(DeviceSettings()):
         mx.eval(mx.ones((1024, 1024)) + 1)
-    assert device.readings().cache == 0
+    assert device.readings(device.Work()).cache == 0
 
 
 def test_readings_see_what_is_allocated() -> None:
-    before = device.readings()
+    before = device.readings(device.Work())
     held = mx.zeros((1024, 1024))
     mx.eval(held)
-    now = device.readings((Span("encode", 1.0, 2.0, 3),))
+    now = device.readings(device.Work(live=2), (Span("encode", 1.0, 2.0, 3),))
     assert now.active >= before.active + held.nbytes
     assert now.peak >= now.active
     assert now.rss > 10**6
     assert now.spans == (Span("encode", 1.0, 2.0, 3),)
-    assert before.spans == ()
+    assert (before.spans, now.live) == ((), 2)
 
 
 METAL = "[METAL] Command buffer execution failed: "

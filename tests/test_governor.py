@@ -17,7 +17,7 @@ ROOM = Room(limit=10 * GB, weights=GB, most_rows=8, rows=8)
 
 
 def around(available: float = 100.0, pressure: Pressure = "normal") -> Machine:
-    return Machine(int(available * GB), 128 * GB, pressure, None, 0)
+    return Machine(int(available * GB), 128 * GB, pressure, None)
 
 
 class Ship:
@@ -230,7 +230,7 @@ def test_a_full_cache_is_given_back_without_a_step() -> None:
 def test_the_limit_is_what_the_machine_still_has() -> None:
     """2 GB are left, of which the machine keeps 5 % of 20 GB for others: 5 GB held, 1 GB within reach."""
     ship = Ship()
-    machine = Machine(2 * GB, 20 * GB, "normal", None, 0)
+    machine = Machine(2 * GB, 20 * GB, "normal", None)
     change = ship.see(5.0, machine=machine)
     assert change is not None
     assert (change.limit, change.step, change.available) == (6 * GB, "hold", 2 * GB)

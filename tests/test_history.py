@@ -1,16 +1,14 @@
-"""What the ledger tells whoever only reads: runs, counts, failures."""
+"""What the ledger tells whoever only reads: runs and counts."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
 from mlxbatch.errors import LedgerError, SetupError
-from mlxbatch.history import Failure, History
+from mlxbatch.history import History
 from mlxbatch.ledger import Ledger
-from mlxbatch.types import Item
 from tests.ledgers import Place
 
 
@@ -45,25 +43,20 @@ def test_runs_come_oldest_first_and_those_without_an_end_too(place: Place) -> No
     assert runs[2].ended_at is None
 
 
-def test_counts_and_failures(place: Place) -> None:
-    odd = Item("odd", Path(os.fsdecode(b"\xff.wav")), Path("odd"))
+def test_counts(place: Place) -> None:
     with Ledger.open(place.root) as ledger:
         place.done_in(ledger)
-        ledger.failed(odd, "decode", "no sound")
-        ledger.failed(odd, "decode", "no sound at all")
+        ledger.failed(place.other("f"), "decode", "no sound")
+        ledger.failed(place.other("f"), "decode", "no sound at all")
         ledger.failed(place.other("q"), "infer", "killed", quarantined=True)
     with History.open(place.root) as history:
         assert history.status() == {"done": 1, "failed": 1, "quarantined": 1}
-        assert history.failures() == [
-            Failure(place.source, "infer", "killed", 1, "quarantined"),
-            Failure(odd.source, "decode", "no sound at all", 2, "failed"),
-        ]
 
 
 def test_a_new_ledger_is_empty(place: Place) -> None:
     Ledger.open(place.root).close()
     with History.open(place.root) as history:
-        assert (history.runs(), history.failures()) == ([], [])
+        assert history.runs() == []
         assert history.status() == {"done": 0, "failed": 0, "quarantined": 0}
 
 

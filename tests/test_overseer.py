@@ -54,7 +54,7 @@ class Desk:
 
     def look(self) -> Machine:
         self.looks += 1
-        return Machine(100_000 * MB, 128_000 * MB, "normal", 1.5, 0)
+        return Machine(100_000 * MB, 128_000 * MB, "normal", 1.5)
 
     def see(self, used: int, live: int = 8, later: float = SETTLE + 0.1) -> None:
         self.now += later

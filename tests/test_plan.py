@@ -84,12 +84,12 @@ def test_a_countdown_tells_of_each_group_once_it_is_finished() -> None:
     assert countdown.finished("1", 103.0) is None
     assert countdown.finished("of no group", 103.5) is None
     assert countdown.finished("2", 104.0) == {
-        "group": 1,
+        "group": 2,
         "items": 1,
         "seconds": 2.0,
         "longest": 2.0,
         "took": 4.0,
     }
     assert countdown.finished("0", 105.0) == {
-        "group": 0, "items": 2, "seconds": 17.0, "longest": 9.0, "took": 1.0
+        "group": 1, "items": 2, "seconds": 17.0, "longest": 9.0, "took": 1.0
     }  # fmt: skip

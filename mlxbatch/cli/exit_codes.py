@@ -10,7 +10,7 @@ from pathlib import Path
 from mlxbatch.errors import MlxBatchError
 
 BEGIN, END = "<!-- exit codes: begin (generated) -->", "<!-- exit codes: end -->"
-_DONE = "all done, or nothing to do"
+_DONE = "all done, nothing to do, or ended by --time-limit with files left for the next run"
 
 
 def subclasses(kind: type[MlxBatchError]) -> Iterator[type[MlxBatchError]]:

@@ -27,8 +27,9 @@ def _models(context: typer.Context) -> None:
 @app.command("list")
 def list_models(as_json: options.Json = False, debug: options.Debug = False) -> None:
     """The models that have a short name, with licence and size, and whether they are on this machine."""
-    from mlxbatch.models.catalogue import CATALOGUE, megabytes
+    from mlxbatch.models.catalogue import CATALOGUE
     from mlxbatch.models.fetch import is_fetched
+    from mlxbatch.words import size
 
     for model in CATALOGUE:
         here = is_fetched(model)
@@ -41,7 +42,7 @@ def list_models(as_json: options.Json = False, debug: options.Debug = False) -> 
             "title": model.title,
         }
         where = "on disk" if here else "not fetched"
-        text = f"{model.name}  {model.task}  {megabytes(model.size_bytes)}  {model.licence}  {where}  {model.title}"
+        text = f"{model.name}  {model.task}  {size(model.size_bytes)}  {model.licence}  {where}  {model.title}"
         print(json.dumps(record) if as_json else text)
 
 

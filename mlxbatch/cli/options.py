@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
 import math
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +12,8 @@ from mlxbatch.cli.ending import Ending
 from mlxbatch.cli.log import Level
 from mlxbatch.durations import parse_duration
 from mlxbatch.errors import UsageError, show
+from mlxbatch.pacing import load_average
+from mlxbatch.words import nearest
 
 PANEL_WHAT = "What to work on"
 PANEL_HOW = "How to do it"
@@ -248,7 +248,7 @@ def _max_load(text: str) -> float:
     """--max-load; UsageError where it is not over 0, or this system has no load average to compare it with."""
     try:
         load = float(text)
-        os.getloadavg()
+        load_average()
     except ValueError:
         load = math.nan
     except OSError as error:
@@ -384,9 +384,7 @@ def formats_of(text: str, known: list[str]) -> tuple[str, ...]:
     names = list(dict.fromkeys(name.strip().lower() for name in text.split(",") if name.strip()))
     for name in names:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise UsageError(f"unknown format {name!r}{hint} (there are: {', '.join(known)})")
+            raise UsageError(f"unknown format {name!r}{nearest(name, known)} (there are: {', '.join(known)})")
     if not names:
         raise UsageError(f"--format names no format (there are: {', '.join(known)})")
     return tuple(names)

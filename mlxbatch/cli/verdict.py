@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import errno
-
 import typer
 
+from mlxbatch.disk import FULL, cause
 from mlxbatch.errors import Interrupted, MlxBatchError, SetupError, show
-
-_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def verdict(error: BaseException) -> tuple[str, int]:
@@ -22,9 +19,9 @@ def verdict(error: BaseException) -> tuple[str, int]:
             return f"error: {error}", error.exit_code
         case typer.TyperException():
             return f"error: {error.format_message()}{_hint(error)}", error.exit_code
-        case OSError() if error.errno in _DISK_FULL:
-            where = f": {show(error.filename)}" if error.filename else ""
-            return f"error: the disk is full{where}; free some space and run again", SetupError.exit_code
+        case OSError() if error.errno in FULL:
+            where = f"{show(error.filename)}: " if error.filename else ""
+            return f"error: {where}{cause(error)}", SetupError.exit_code
     first = (str(error).splitlines() or [""])[0]
     what = f"{type(error).__name__}: {show(first)}" if first else type(error).__name__
     return f"error: a bug of ours: {what} (run again with --debug and send the traceback)", MlxBatchError.exit_code

@@ -132,7 +132,7 @@ def _group(facts: Facts) -> tuple[Level, str]:
     held = f", {size(facts['active'])} held after it" if facts.get("active") is not None else ""
     return (
         "debug",
-        f"group {facts.get('group', 0) + 1} is done: {files(facts.get('items', 0))} in {elapsed(took)}{held}",
+        f"group {facts.get('group', 0)} is done: {files(facts.get('items', 0))} in {elapsed(took)}{held}",
     )
 
 

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from mlxbatch import blas
-from mlxbatch.doctor.finding import Case, Finding, settings_if_right, size
+from mlxbatch.doctor.finding import Case, Finding, settings_if_right
 from mlxbatch.errors import show
+from mlxbatch.words import size
 
 # Seconds until the self-test, which takes about two, is said to hang. A cold disk may have to load MLX first.
 PATIENCE = 90.0
@@ -106,8 +107,18 @@ def _speed(answer: dict[str, Any], given: dict[str, str]) -> Finding:
 def _memory(answer: dict[str, Any], given: dict[str, str]) -> Finding:
     total = answer["recommended_memory"]
     whole = f"the {size(total)} " + ("that the GPU advises" if answer["kind"] == "gpu" else "this process may have")
-    return Finding("ok", "device", f"memory limit {size(answer['memory_limit'])}, of {whole}{_asked(given)}")
+    limits = [f"memory limit {size(answer['memory_limit'])}, of {whole}{_asked(given, 'memory_limit')}"]
+    limits += [f"cache limit {size(answer['cache_limit'])}{_asked(given, 'cache_limit')}", _wired(answer, given)]
+    return Finding("ok", "device", "; ".join(limits))
 
 
-def _asked(given: dict[str, str]) -> str:
-    return f" (memory_limit = {given['memory_limit']!r})" if "memory_limit" in given else ""
+def _wired(answer: dict[str, Any], given: dict[str, str]) -> str:
+    wired, asked = answer["wired_limit"], _asked(given, "wired_limit")
+    if wired is None:
+        return "wired limit not set" + ("" if answer["metal"] else ": only Metal has one") + asked
+    weights = " and the model's weights" if given.get("wired_limit") == "auto" else ""
+    return f"wired limit {size(wired)}{weights}{asked}"
+
+
+def _asked(given: dict[str, str], name: str) -> str:
+    return f" ({name} = {given[name]!r})" if name in given else ""

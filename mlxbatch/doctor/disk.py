@@ -10,10 +10,11 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from mlxbatch.doctor.finding import Case, Finding, Level, nearest, settings_if_right, size
+from mlxbatch.doctor.finding import Case, Finding, Level, nearest_there, settings_if_right
 from mlxbatch.errors import show
 from mlxbatch.models.cache import ENVIRONMENT, cache_root
 from mlxbatch.state import file_system, on_network
+from mlxbatch.words import size
 
 PRIVACY = (
     "macOS keeps it from programs: System Settings > Privacy & Security > Full Disk Access, "
@@ -41,7 +42,7 @@ def _least(case: Case) -> int:
 
 def _space(role: str, path: Path, least: int, *, stops: bool) -> Iterator[Finding]:
     """One place; `stops` where a run ends for want of room there."""
-    place = nearest(path)
+    place = nearest_there(path)
     usage = shutil.disk_usage(place)
     what = f"{role}: {size(usage.free)} free of {size(usage.total)} at {show(path)} ({file_system(place) or 'unknown'})"
     if usage.free < least:
@@ -63,7 +64,7 @@ def _space(role: str, path: Path, least: int, *, stops: bool) -> Iterator[Findin
 def check_permissions(case: Case) -> Iterator[Finding]:
     if case.output is not None:
         yield writable("output", case.output, "name another with -o, or change its owner or mode")
-        yield from _listed([nearest(case.output)])
+        yield from _listed([nearest_there(case.output)])
     cache = writable("model cache", cache_root(), f"set {ENVIRONMENT} to a directory that can be written")
     # One that can be read is enough once the models are in it.
     yield cache if cache.level == "ok" else Finding("warning", cache.topic, cache.what, cache.remedy)
@@ -79,7 +80,7 @@ def _listed(places: list[Path]) -> Iterator[Finding]:
 
 def writable(role: str, path: Path, remedy: str) -> Finding:
     """Whether files can be made in a directory, or the directory itself; what is made to see it is gone at once."""
-    place = nearest(path)
+    place = nearest_there(path)
     try:
         if place == path.absolute():
             with tempfile.TemporaryFile(dir=place):

@@ -55,13 +55,8 @@ def settings_if_right(case: Case) -> Loaded | None:
     return None
 
 
-def nearest(path: Path) -> Path:
+def nearest_there(path: Path) -> Path:
     """The path itself where it is there, else the nearest directory above it that is."""
     absolute = path.absolute()
     # os.path, as Path's own raises where a directory above may not be searched.
     return next((place for place in (absolute, *absolute.parents) if os.path.exists(place)), absolute)  # noqa: PTH110
-
-
-def size(number: float) -> str:
-    """Bytes in powers of 1000: "812 MB", "1.2 GB"."""
-    return f"{number / 1e9:.1f} GB" if number >= 1e9 else f"{number / 1e6:.0f} MB"

@@ -10,8 +10,9 @@ from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
 
 from mlxbatch import budget
-from mlxbatch.doctor.finding import Case, Finding, settings_if_right, size
+from mlxbatch.doctor.finding import Case, Finding, settings_if_right
 from mlxbatch.errors import show
+from mlxbatch.words import size
 from mlxbatch.worker import SLAB_SAMPLES
 
 # Bytes of shared memory that a run takes, however long the recordings.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mlxbatch.doctor.finding import Case, Finding, settings_if_right, size
+from mlxbatch.doctor.finding import Case, Finding, settings_if_right
 from mlxbatch.errors import SetupError, show
+from mlxbatch.words import size
 
 
 def check(case: Case) -> Iterator[Finding]:
@@ -56,5 +57,15 @@ def _other_model(name: str) -> Finding:
     try:
         found = resolve(name, offline=True, say=lambda text: None)
     except SetupError as error:
-        return Finding("problem", "models", str(error), f"mlxbatch models pull {show(name)}")
+        return Finding("problem", "models", str(error), _remedy(name))
     return Finding("ok", "models", f"{show(name)}, the profile names it: whole, in {show(found.path)}")
+
+
+def _remedy(name: str) -> str:
+    """Only what lies on a server can be fetched, or fetched again."""
+    from mlxbatch.models.resolve import kind_of
+
+    kind = kind_of(name)
+    if kind == "directory":
+        return "name the directory of a whole model, with --model or in the profile"
+    return "mlxbatch models list" if kind == "unknown" else f"mlxbatch models pull {show(name)}"

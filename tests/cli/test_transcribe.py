@@ -414,7 +414,7 @@ def test_a_disk_that_is_too_small_is_seen_before_anything_is_done(
 ) -> None:
     ran = cli("transcribe", IN, "-o", OUT, "--workers", "0", "-q")
     assert ran.code == 3
-    assert re.search(r"not enough room on the disk of out: 0\.\d MB free, 10\d\.\d MB needed", ran.error)
+    assert re.search(r"not enough room on the disk of out: \d MB free, 10\d MB needed", ran.error)
     assert outputs() == {}
     assert nothing_is_left()
 
@@ -575,6 +575,8 @@ def test_a_dry_run_says_what_would_be_done_and_touches_nothing(run: Run) -> None
         ("transcribe", f"in/{name}.wav", "new") for name in ("a", "b", "sub/c", "text")
     ]
     assert "group 1: 2 files, 0:02 to 0:03\ngroup 2: 1 file, 0:01 to 0:01\n" in ran.out
+    records = run("--dry-run", "--batch-size", "2", "--json").records
+    assert sorted(record["group"] for record in records if "group" in record) == [1, 1, 2]
     assert "would fail: in/text.wav: probe: " in ran.out
     assert ran.out.splitlines()[-1].startswith("4 to transcribe (6 s of audio), 0 to render, 0 to skip")
     assert not OUT.exists()

@@ -51,7 +51,7 @@ def test_what_the_governor_does(facts: dict[str, Any], sentence: str) -> None:
         ("child", {"what": "started"}, "debug", "the engine's process: started"),
         ("leak", {}, "warning", "memory keeps growing"),
         ("sample", {}, "debug", "sample: "),
-        ("group", {"group": 2, "items": 1, "took": 2.5}, "debug", "group 3 is done: 1 file in 2.5 s"),
+        ("group", {"group": 3, "items": 1, "took": 2.5}, "debug", "group 3 is done: 1 file in 2.5 s"),
     ],
 )
 def test_what_is_missing_is_left_out(kind: str, facts: dict[str, Any], level: str, sentence: str) -> None:

@@ -24,6 +24,8 @@ ANSWER: dict[str, Any] = {
     "metal": False,
     "cuda": False,
     "memory_limit": 6 * 10**9,
+    "cache_limit": 10**9,
+    "wired_limit": None,
     "recommended_memory": 8 * 10**9,
     "multiplies": "OpenBLAS 0.3, 2 threads",
     "gflops": 100.0,
@@ -75,7 +77,7 @@ def test_this_machine() -> None:
     assert "MLX works on the CPU" in text
     assert "GFLOPS on " in text
     assert "memory limit " in text
-    assert "(memory_limit = '75%')" in text
+    assert "(memory_limit = '75%'); cache limit 1.0 GB (cache_limit = '1GB'); wired limit not set" in text
 
 
 def test_a_profile_that_wants_a_gpu_where_there_is_none() -> None:
@@ -115,6 +117,27 @@ def test_a_gpu_that_is_not_used_is_said(changes: dict[str, Any], level: str) -> 
     assert found[-1].level == level
 
 
+@pytest.mark.parametrize(
+    ("changes", "wired", "told"),
+    [
+        ({}, "auto", "wired limit not set: only Metal has one (wired_limit = 'auto')"),
+        ({"metal": True}, "none", "wired limit not set (wired_limit = 'none')"),
+        ({"metal": True, "wired_limit": 5 * 10**9}, "5GB", "wired limit 5.0 GB (wired_limit = '5GB')"),
+        (
+            {"metal": True, "wired_limit": 4 * 10**9},
+            "auto",
+            "wired limit 4.0 GB and the model's weights (wired_limit = 'auto')",
+        ),
+    ],
+)
+def test_the_limits_in_force(changes: dict[str, Any], wired: str, told: str) -> None:
+    given = {"memory_limit": "75%", "cache_limit": "1GB", "wired_limit": wired}
+    assert device._memory(ANSWER | changes, given).what == (
+        "memory limit 6.0 GB, of the 8.0 GB this process may have (memory_limit = '75%'); "
+        f"cache limit 1.0 GB (cache_limit = '1GB'); {told}"
+    )
+
+
 def test_the_self_test_measures_what_it_says() -> None:
     settings = {"kind": "cpu", "memory_limit": "1GB", "cache_limit": "100MB", "blas": "bundled"}
     command = [sys.executable, "-m", "mlxbatch.selftest", json.dumps(settings)]
@@ -122,7 +145,7 @@ def test_the_self_test_measures_what_it_says() -> None:
         command, capture_output=True, text=True, check=True, env=os.environ | {"PYTHONPATH": str(ROOT)}
     )
     answer = json.loads(done.stdout)
-    assert answer["memory_limit"] == 10**9
+    assert (answer["memory_limit"], answer["cache_limit"]) == (10**9, 10**8)
     assert answer["gflops"] > 0.1
     assert answer["multiplies"] in ("the reference BLAS inside MLX's wheel", "Accelerate")
     assert answer.keys() == ANSWER.keys()

@@ -16,7 +16,7 @@ import pytest
 
 from mlxbatch.doctor import disk
 from mlxbatch.doctor.disk import check_permissions, check_space, readable, writable
-from mlxbatch.doctor.finding import Case, nearest
+from mlxbatch.doctor.finding import Case, nearest_there
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -161,7 +161,7 @@ def test_a_network_mount_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_nearest(tmp_path: Path) -> None:
-    assert nearest(tmp_path / "a" / "b") == tmp_path
-    assert nearest(tmp_path) == tmp_path
+    assert nearest_there(tmp_path / "a" / "b") == tmp_path
+    assert nearest_there(tmp_path) == tmp_path
     shutil.rmtree(tmp_path)
-    assert nearest(tmp_path) != tmp_path
+    assert nearest_there(tmp_path) != tmp_path

@@ -11,6 +11,8 @@ from mlxbatch.doctor.models import check
 
 from ..models.tiny import write_tiny_whisper
 
+ANOTHER = "name the directory of a whole model, with --model or in the profile"
+
 
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -60,8 +62,26 @@ def test_an_incomplete_one_is_named_with_the_remedy(place: Path, name: str) -> N
 def test_a_directory_that_is_no_model(place: Path) -> None:
     (place / "mine").mkdir()
     found = last(Case(model="./mine"))
-    assert found.level == "problem"
+    assert (found.level, found.remedy) == ("problem", ANOTHER)
     assert "config.json: missing" in found.what
+
+
+@pytest.mark.parametrize(
+    ("model", "what", "remedy"),
+    [
+        ("./nothing", "./nothing: no such model directory", ANOTHER),
+        ("text.bin", "text.bin: a file", ANOTHER),
+        ("whisper-bse", "unknown model 'whisper-bse'; did you mean 'whisper-base'?", "mlxbatch models list"),
+        ("org/none", "org/none is not in the hub's cache on this machine", "mlxbatch models pull org/none"),
+    ],
+)
+def test_one_that_is_not_there_is_only_fetched_where_that_can_be(
+    place: Path, model: str, what: str, remedy: str
+) -> None:
+    (place / "text.bin").touch()
+    found = last(Case(model=model))
+    assert (found.level, found.remedy) == ("problem", remedy)
+    assert found.what.startswith(what)
 
 
 def test_the_fallback_is_looked_at_as_well(place: Path) -> None:

