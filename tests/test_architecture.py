@@ -53,7 +53,6 @@ PURE = (
     "flight",
     "watchdog",
     "durations",
-    "pacing",
 )
 PURE += ("words", *(f"report.{name}" for name in ("figures", "causes", "compare", "conditions", "names", "verdict")))
 PURE += tuple(f"report.{name}" for name in ("content", "sections", "series", "data"))

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from mlxbatch.cli import request
+from mlxbatch.errors import SetupError
 from mlxbatch.history import History
 
 from .conftest import Cli, finish, noise, program, write
@@ -64,6 +65,42 @@ def test_refusing_ends_with_3_and_the_next_run_goes_on(cli: Cli, monkeypatch: py
     assert run_log()[-1]["governor"]["refuse"] == 1
     assert cli(*RUN, "--model", "large").code == 0
     assert len(list(Path("out").glob("*.txt"))) == 8
+
+
+def test_a_night_without_its_model_is_a_run_that_the_report_finds(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes(monkeypatch, small=SMALL)
+    recordings(2)
+    assert cli(*RUN, "--model", "small").code == 0
+
+    def gone(name: str, **how: Any) -> Any:
+        raise SetupError(f"model {name!r} is gone")
+
+    monkeypatch.setattr(request, "choose", gone)
+    write(Path("in/new.wav"), noise(1.0))
+    assert cli(*RUN, "--model", "small").code == 3
+    log = run_log()
+    assert [event["event"] for event in log] == ["start", "end"]
+    assert (log[0]["model"], log[0]["sha"]) == ("small", "")
+    assert log[-1]["outcome"] == "SetupError: model 'small' is gone"
+    found = cli("report", "out", "--fail-if", "killed or stopped")
+    assert found.code == 6
+
+
+def test_a_night_that_found_nothing_is_written_down_where_there_were_others(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A volume that was not mounted is an empty directory."""
+    sizes(monkeypatch, small=SMALL)
+    Path("in").mkdir()
+    assert cli(*RUN, "--model", "small").code == 0
+    assert not Path("out").exists(), "nothing was ever there, and nothing is made"
+    recordings(1)
+    assert cli(*RUN, "--model", "small").code == 0
+    Path("in/f00.wav").unlink()
+    assert cli(*RUN, "--model", "small", "--quiet").code == 0
+    log = run_log()
+    assert (log[-1]["outcome"], log[-1]["done"], log[-1]["skipped"]) == ("finished", 0, 0)
+    assert cli("report", "out", "--fail-if", "items<1").code == 6
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import select
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,28 @@ def test_progress_is_counted_in_audio_seconds() -> None:
     progress.result(done(A))
     progress.window(B, window(30.0, 30.0))  # never over its end
     assert (progress.seconds, progress.group, progress.share) == (100.0, 2, 1.0)
+
+
+def test_a_second_plan_is_what_is_left_from_its_beginning() -> None:
+    """As when another model takes over: B had been worked on, and is begun anew."""
+    clock = Clock()
+    progress = Progress(clock)
+    progress.planned([A, B])
+    clock.now = 10.0
+    progress.result(done(A))
+    progress.window(B, window(0.0, 30.0))
+    progress.planned([replace(B, group=0)])
+    assert (progress.total, progress.seconds, progress.share, progress.elapsed) == (100.0, 60.0, 0.6, 10.0)
+    assert (progress.groups, progress.group) == (1, 0)
+    progress.result(done(B))
+    assert progress.share == 1.0
+
+
+def test_one_that_was_in_no_plan_counts_from_its_first_window() -> None:
+    progress = Progress()
+    progress.planned([A])
+    progress.window(B, window(0.0, 30.0))
+    assert (progress.total, progress.seconds) == (100.0, 30.0)
 
 
 def test_a_failure_counts_as_gone_through() -> None:
