@@ -34,4 +34,7 @@ class Watcher:
         """So many were not begun, or not finished, within the time limit: the run ends without them."""
 
     def event(self, kind: str, facts: Mapping[str, Any]) -> None:
-        """What the run did about the machine: "governor", "child", "leak", "group"; facts as JSON can hold them."""
+        """What was seen of the machine, and done about it; facts as JSON can hold them.
+
+        `kind` is "sample", "governor", "load", "child", "leak" or "group"; docs/logs-and-metrics.md has their facts.
+        """

@@ -55,7 +55,11 @@ PURE = (
     "durations",
     "pacing",
 )
-PURE += ("words", *(f"report.{name}" for name in ("figures", "causes", "compare", "conditions", "names", "verdict")))
+PURE += (
+    "words",
+    "leak_words",
+    *(f"report.{name}" for name in ("figures", "causes", "compare", "conditions", "names", "verdict")),
+)
 PURE += tuple(f"report.{name}" for name in ("content", "sections", "series", "data"))
 PURE_IMPORTS_NO = ("mlx", "soundfile", "soxr", "multiprocessing", "sqlite3", "threading")
 

@@ -67,7 +67,9 @@ def test_outcomes_as_records() -> None:
         "error": "no audio",
         "quarantined": False,
     }
-    assert result_record(Skipped(ITEM, "done on 2026-11-30"))["why"] == "done on 2026-11-30"
+    skipped = {"source": "in/\\xff.wav", "status": "skipped", "why": "done on 2026-11-30", "quarantined": False}
+    assert result_record(Skipped(ITEM, "done on 2026-11-30")) == skipped
+    assert result_record(Skipped(ITEM, "quarantined: killed", quarantined=True))["quarantined"] is True
 
 
 def test_every_line_is_there_before_the_log_is_closed(tmp_path: Path) -> None:
@@ -164,6 +166,6 @@ def test_a_disk_that_fills_in_the_middle_of_a_line(tmp_path: Path, monkeypatch: 
         log.event("child", {"what": "died"})
         with pytest.raises(SetupError, match=r"one\.jsonl: the disk is full; free some space"):
             log.event("leak", {"what": "active", "growth": 1 << 40, "bound": 1 << 30, "groups": 12})
-        monkeypatch.setattr(log._file, "room", 1000)
+        monkeypatch.setattr(log._lines._file, "room", 1000)
         log.end({"outcome": "SetupError"})
     assert [event["event"] for event in events(log.path)] == ["child", "end"]
