@@ -18,9 +18,10 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from mlxbatch.errors import SetupError, show
+from mlxbatch.governor import Step
 from mlxbatch.metrics import RunStats, rtfx
 
 if TYPE_CHECKING:
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
     from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
 
 INFO = ("engine", "model", "model_sha", "profile", "version")
-STEPS = ("open", "hold", "slow", "shrink", "fallback", "reclaim", "refuse", "load")
+STEPS: tuple[Step, ...] = get_args(Step)
+# What is counted beside them: the cache is given back while the step stays.
+COUNTED = (*STEPS, "cache")
 # Upper bounds in seconds: a window takes a fraction of a second on a GPU and up to a minute in a batch on a CPU.
 LATENCY_BOUNDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0)
 LAST_SUCCESS = "mlxbatch_last_success_timestamp_seconds"
@@ -86,8 +89,9 @@ class _Run:
         yield self._one(f"{run}_warnings", "Warnings about items that were done.", stats.warnings)
         yield self._one(f"{run}_audio_seconds", "Audio that went through the model.", stats.audio_seconds)
         yield self._one(f"{run}_wall_seconds", "How long the last run took.", stats.wall_seconds)
-        speed = rtfx(stats.audio_seconds, stats.wall_seconds) or 0.0
-        yield self._one(f"{run}_rtfx", "Audio seconds per wall second of the last run.", speed)
+        speed = rtfx(stats.audio_seconds, stats.wall_seconds)
+        if speed is not None:  # a night with nothing to do was not slow
+            yield self._one(f"{run}_rtfx", "Audio seconds per wall second of the last run.", speed)
         yield self._latency(f"{run}_window_latency_seconds", "From a window's entering a batch to its leaving it.")
 
     def _memory(self) -> Iterator[Metric]:
@@ -97,7 +101,7 @@ class _Run:
         means = {"cpu": stats.cpu.value, "gpu": stats.gpu.value}
         shares = [({"of": name}, mean) for name, mean in means.items() if mean is not None]
         yield self._gauge(f"{run}_utilisation_ratio", "Mean share that was busy, 0 to 1.", shares)
-        steps = [({"step": step}, stats.governor[step]) for step in STEPS]
+        steps = [({"step": step}, stats.governor[step]) for step in COUNTED]
         yield self._gauge(f"{run}_governor_steps", "How often the memory governor took each step.", steps)
         state = [({"step": step}, step == stats.governor_step) for step in STEPS]
         yield self._gauge(f"{run}_governor_state", "The governor's step when the last run ended: 1.", state)
@@ -126,8 +130,8 @@ def outcomes(stats: RunStats) -> dict[str, int]:
     return {
         "done": stats.done,
         "failed": stats.failed - stats.quarantined,
-        "quarantined": stats.quarantined,
-        "skipped": stats.skipped,
+        "quarantined": stats.quarantined + stats.passed_over,
+        "skipped": stats.skipped - stats.passed_over,
         "left": stats.left,
     }
 

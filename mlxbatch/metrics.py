@@ -35,8 +35,14 @@ def percentiles(values: Iterable[float]) -> dict[str, float | None]:
 
 
 def rtfx(audio_seconds: float, wall_seconds: float) -> float | None:
-    """Audio seconds per wall second; None where no time has passed."""
-    return audio_seconds / wall_seconds if wall_seconds > 0 else None
+    """Audio seconds per wall second; None where no time has passed, or there was no audio: that is no speed."""
+    return audio_seconds / wall_seconds if audio_seconds > 0 and wall_seconds > 0 else None
+
+
+def step_taken(facts: Mapping[str, Any]) -> str:
+    """What a "governor" event counts as: its step, or "cache" where the cache was given back and the step stayed."""
+    step = str(facts.get("step"))
+    return "cache" if facts.get("why") == "cache" and facts.get("was", step) == step else step
 
 
 @dataclass(slots=True)
@@ -92,8 +98,10 @@ class RunStats:
     """A run's counters, fed as it goes; the clock starts when it is made and stands still after `stop`.
 
     `found` is how many items there are, `quarantined` how many of the failed ones are passed over from now on,
-    `governor` how often each of its steps was taken, `cpu` and `gpu` the mean shares that were busy, 0 to 1.
-    `clock` gives seconds, as time.monotonic does, on which the spans of the readings are too.
+    `passed_over` how many of the skipped ones were in quarantine already. `children` counts what became of the engine's
+    processes ("died", "stalled", "renewed"), `leaks` the times that memory grew, `governor` its steps as `step_taken`
+    names them, `overloads` the times that the machine came to be over `--max-load`. `cpu` and `gpu` are the mean shares
+    that were busy, 0 to 1. `clock` gives seconds, as time.monotonic does, on which the spans of the readings are too.
     """
 
     clock: Callable[[], float] = time.monotonic
@@ -103,6 +111,7 @@ class RunStats:
     skipped: int = 0
     failed: int = 0
     quarantined: int = 0
+    passed_over: int = 0
     audio_seconds: float = 0.0
     tokens: int = 0
     warnings: int = 0
@@ -115,6 +124,9 @@ class RunStats:
     reasons: Counter[str] = field(default_factory=Counter)
     governor: Counter[str] = field(default_factory=Counter)
     governor_step: str = "open"
+    children: Counter[str] = field(default_factory=Counter)
+    leaks: int = 0
+    overloads: int = 0
     cpu: Mean = field(default_factory=Mean)
     gpu: Mean = field(default_factory=Mean)
     _begin: float = field(init=False)
@@ -142,6 +154,7 @@ class RunStats:
                 self.failures.append(result)
             case Skipped():
                 self.skipped += 1
+                self.passed_over += result.quarantined
                 self.reasons[result.why] += 1
 
     def read(self, readings: Readings) -> None:
@@ -156,11 +169,17 @@ class RunStats:
                 self.stages.setdefault(span.stage, Busy()).add(span)
 
     def event(self, kind: str, facts: Mapping[str, Any]) -> None:
-        """Take an event of the run (see runlog): the governor's steps are counted, a sample's shares averaged."""
+        """Take an event of the run (see runlog): what happens is counted, a sample's shares averaged."""
         match kind:
             case "governor":
                 self.governor_step = str(facts["step"])
-                self.governor[self.governor_step] += 1
+                self.governor[step_taken(facts)] += 1
+            case "load":
+                self.overloads += bool(facts["busy"])
+            case "child":
+                self.children[str(facts["what"])] += 1
+            case "leak":
+                self.leaks += 1
             case "sample":
                 self.cpu.add(facts.get("cpu"))
                 self.gpu.add(facts.get("gpu"))
@@ -187,6 +206,7 @@ class RunStats:
             "skipped": self.skipped,
             "failed": self.failed,
             "quarantined": self.quarantined,
+            "passed_over": self.passed_over,
             "left": self.left,
             "warnings": self.warnings,
             "audio_seconds": self.audio_seconds,
@@ -204,6 +224,11 @@ class RunStats:
             "failures": [_failure(failed) for failed in self.failures],
             "utilisation": {"cpu": self.cpu.value, "gpu": self.gpu.value},
             "governor": dict(self.governor),
+            "overloads": self.overloads,
+            "deaths": self.children["died"],
+            "stalls": self.children["stalled"],
+            "renewals": self.children["renewed"],
+            "leaks": self.leaks,
         }
 
 

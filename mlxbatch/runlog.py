@@ -2,8 +2,9 @@
 
 One JSON object a line, each with `event` and `t`, seconds since the run began (on `time.monotonic`, which the engine's
 process shares). Events, in order: `start` once, `plan` when the engine is loaded, then as they come `span` (one stage's
-work on one batch: stage, begin, end, rows), `sample`, `governor`, `group`, `child`, `leak` and `item`, `end` once. A
-log without an `end` is of a run that was killed, and its last line may be torn.
+work on one batch: stage, begin, end, rows), `sample`, `governor`, `load`, `group`, `child`, `leak` and `item`, `end`
+once. Where the smaller model takes over there is another `plan`, of what is left, whose groups are numbered anew. A log
+without an `end` is of a run that was killed, and its last line may be torn. docs/logs-and-metrics.md has the keys.
 
 Logs of earlier runs are kept, the newest N (`prune`).
 """
@@ -95,7 +96,7 @@ def result_record(result: Result) -> dict[str, Any]:
             record |= {"status": "failed", "stage": result.stage, "error": show(result.error)}
             record |= {"quarantined": result.quarantined}
         case Skipped():
-            record |= {"status": "skipped", "why": result.why}
+            record |= {"status": "skipped", "why": result.why, "quarantined": result.quarantined}
     return record
 
 
@@ -123,7 +124,7 @@ class RunLog:
         self._lines.close()
 
     def start(self, facts: Mapping[str, Any]) -> None:
-        """How the run was begun: id, version, command, profile, model, sha."""
+        """How the run was begun: id, version, command, profile, model, sha, how many items were found."""
         self._write("start", {"at": datetime.now(UTC).isoformat(timespec="seconds"), **facts})
 
     def plan(self, planned: Sequence[Planned]) -> None:
@@ -141,7 +142,7 @@ class RunLog:
         self._write("item", result_record(result))
 
     def event(self, kind: str, facts: Mapping[str, Any]) -> None:
-        """Any other event: "sample", "governor", "child", "leak", "group"."""
+        """Any other event: "sample", "governor", "load", "child", "leak", "group"."""
         self._write(kind, facts)
 
     def end(self, summary: Mapping[str, Any]) -> None:

@@ -63,8 +63,10 @@ def transcribe(
             run.left += 1
             continue
         match decide(item, ledger, settings):
-            case Fresh(why) | Quarantined(why):
+            case Fresh(why):
                 yield Skipped(item, why)
+            case Quarantined(why):
+                yield Skipped(item, why, quarantined=True)
             case Render(transcript):
                 run.space.watch()
                 yield run.rerendered(item, transcript)

@@ -231,8 +231,11 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
+    """`quarantined`: it was given up in an earlier run, and is passed over."""
+
     item: Item
     why: str
+    quarantined: bool = False
 
 
 Result = Done | Failed | Skipped

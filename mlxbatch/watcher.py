@@ -37,4 +37,7 @@ class Watcher:
         """So many of those were begun, and not finished in the grace after the time limit."""
 
     def event(self, kind: str, facts: Mapping[str, Any]) -> None:
-        """What the run saw of the machine, or did about it: an event of the run's log (runlog), facts as JSON takes."""
+        """What was seen of the machine, and done about it; facts as JSON can hold them.
+
+        `kind` is "sample", "governor", "load", "child", "leak" or "group"; docs/logs-and-metrics.md has their facts.
+        """

@@ -54,7 +54,11 @@ PURE = (
     "watchdog",
     "durations",
 )
-PURE += ("words", *(f"report.{name}" for name in ("figures", "causes", "compare", "conditions", "names", "verdict")))
+PURE += (
+    "words",
+    "leak_words",
+    *(f"report.{name}" for name in ("figures", "causes", "compare", "conditions", "names", "verdict")),
+)
 PURE += tuple(f"report.{name}" for name in ("content", "sections", "series", "data"))
 PURE_IMPORTS_NO = ("mlx", "soundfile", "soxr", "multiprocessing", "sqlite3", "threading")
 

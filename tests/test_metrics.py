@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlxbatch.metrics import RunStats, busy, percentile, percentiles, rtfx
+from mlxbatch.metrics import RunStats, busy, percentile, percentiles, rtfx, step_taken
 from mlxbatch.types import Done, Failed, Item, Readings, Skipped, Span, WindowStats
 
 ITEM = Item("a", Path("in/a.wav"), Path("a"))
@@ -31,6 +31,7 @@ def test_percentiles_of_known_values_and_of_nothing() -> None:
 def test_rtfx_is_audio_seconds_per_wall_second() -> None:
     assert rtfx(3600, 360) == 10
     assert rtfx(1, 0) is None
+    assert rtfx(0, 360) is None, "nothing to do is no speed"
 
 
 def spans(*bounds: tuple[float, float]) -> list[Span]:
@@ -71,6 +72,13 @@ def test_a_run_s_summary() -> None:
     stats.event("sample", {"cpu": 0.75})
     for step in ("hold", "hold", "open"):
         stats.event("governor", {"step": step})
+    stats.event("governor", {"step": "open", "was": "open", "why": "cache"})
+    for what in ("died", "stalled", "died", "renewed"):
+        stats.event("child", {"what": what, "cause": "x"})
+    for what in ("active", "baseline"):
+        stats.event("leak", {"what": what})
+    for over in (True, False, True):
+        stats.event("load", {"busy": over, "load": 9.0, "max_load": 8.0})
     stats.event("group", {"group": 0})
     now[0] = 106.0
     stats.stop()
@@ -81,6 +89,7 @@ def test_a_run_s_summary() -> None:
         "skipped": 2,
         "failed": 1,
         "quarantined": 0,
+        "passed_over": 0,
         "left": 1,
         "warnings": 1,
         "audio_seconds": 60.0,
@@ -96,9 +105,48 @@ def test_a_run_s_summary() -> None:
         "skip_reasons": {"done on 2026-11-30": 2},
         "failures": [{"path": "in/a.wav", "stage": "decode", "error": "no audio"}],
         "utilisation": {"cpu": 0.5, "gpu": None},
-        "governor": {"hold": 2, "open": 1},
+        "governor": {"hold": 2, "open": 1, "cache": 1},
+        "overloads": 2,
+        "deaths": 2,
+        "stalls": 1,
+        "renewals": 1,
+        "leaks": 2,
     }
     assert stats.governor_step == "open"
+
+
+def test_a_run_with_nothing_to_do_has_no_speed() -> None:
+    now = [100.0]
+    stats = RunStats(clock=lambda: now[0], found=1)
+    stats.add(Skipped(ITEM, "done on 2026-11-30"))
+    now[0] = 101.0
+    assert (stats.summary()["rtfx"], stats.summary()["wall_seconds"]) == (None, 1.0)
+
+
+def test_files_given_up_before_are_counted_among_the_skipped() -> None:
+    stats = RunStats(found=3)
+    stats.add(Failed(ITEM, "infer", "killed", quarantined=True))
+    stats.add(Skipped(ITEM, "quarantined: killed", quarantined=True))
+    stats.add(Skipped(ITEM, "quarantined files may have odd names", quarantined=False))
+    summary = stats.summary()
+    assert (summary["quarantined"], summary["passed_over"], summary["skipped"], summary["left"]) == (1, 1, 2, 0)
+
+
+@pytest.mark.parametrize(
+    ("facts", "step"),
+    [
+        ({"step": "open", "was": "open", "why": "cache"}, "cache"),
+        ({"step": "hold", "was": "hold", "why": "cache"}, "cache"),
+        ({"step": "hold", "was": "open", "why": "cache"}, "hold"),
+        ({"step": "open", "was": "open", "why": "memory"}, "open"),
+        ({"step": "reclaim"}, "reclaim"),
+    ],
+)
+def test_a_cache_that_is_given_back_is_no_step(facts: dict[str, str], step: str) -> None:
+    stats = RunStats()
+    stats.event("governor", facts)
+    assert (step_taken(facts), dict(stats.governor)) == (step, {step: 1})
+    assert stats.governor_step == facts["step"]
 
 
 def test_a_quarantined_failure_is_counted_twice_over_and_memory_between_replies_once() -> None:

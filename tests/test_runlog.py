@@ -67,7 +67,9 @@ def test_outcomes_as_records() -> None:
         "error": "no audio",
         "quarantined": False,
     }
-    assert result_record(Skipped(ITEM, "done on 2026-11-30"))["why"] == "done on 2026-11-30"
+    skipped = {"source": "in/\\xff.wav", "status": "skipped", "why": "done on 2026-11-30", "quarantined": False}
+    assert result_record(Skipped(ITEM, "done on 2026-11-30")) == skipped
+    assert result_record(Skipped(ITEM, "quarantined: killed", quarantined=True))["quarantined"] is True
 
 
 def test_every_line_is_there_before_the_log_is_closed(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ mlxbatch report out/ --run 20261130T22 --format json | jq .run.figures.rtfx
 mlxbatch report out/ --fail-if 'failed>1% or rtfx<5 or killed'
 
 Names for --fail-if: items, done, failed, skipped, quarantined, left, warnings, killed, stopped, rtfx, p50, p95, p99, \
-wall, audio, peak, cpu, gpu and others; docs/report.md tells all of them, and the keys of the JSON.
+wall, age, audio, peak, cpu, gpu and others; docs/report.md tells all of them, and the keys of the JSON.
 
 Exit codes: 0 reported, 2 usage or no runs there, 3 cannot be read or written, 5 ledger damaged, 6 a --fail-if \
 condition is met.
@@ -166,11 +166,13 @@ def _write(output: Path, text: str) -> None:
 
 def _judge(source: str, condition: Condition, found: Report) -> None:
     """ConditionMet, with the figures that met it; a note where a figure is not known."""
+    from datetime import UTC, datetime
+
     from mlxbatch.errors import ConditionMet, show
     from mlxbatch.report.conditions import unknown
     from mlxbatch.report.names import told, values
 
-    figures = values(found.run, found.against)
+    figures = values(found.run, found.against, datetime.now(UTC))
     missing = unknown(condition, figures)
     if missing:
         print(f"mlxbatch: not known of this run, for --fail-if: {', '.join(missing)}", file=sys.stderr)

@@ -145,10 +145,13 @@ class Session(Watcher):
             "platform": platform.platform(),
             "host": show(socket.gethostname()),
             "versions": versions(),
+            "found": self.stats.found,
             "batch_size": self.request.profile.transcribe.batch_size,
             "dtype": self.request.profile.transcribe.dtype,
         }
         log.start(facts)
+        for failed in self.stats.failures:  # what could not be listed came before there was a log
+            log.item(failed)
         ledger.begin_run(log.path.stem, facts)
         self._log, self._ledger = log, ledger
 

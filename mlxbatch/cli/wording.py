@@ -10,8 +10,9 @@ from typing import Any
 
 from mlxbatch.cli.log import Level
 from mlxbatch.errors import show
+from mlxbatch.leak_words import leak_line
 from mlxbatch.types import Done, Failed, Result, Skipped
-from mlxbatch.words import clock, count, elapsed, files, size
+from mlxbatch.words import clock, elapsed, files, size
 
 Facts = Mapping[str, Any]
 
@@ -90,8 +91,16 @@ _STEPS: dict[str, Callable[[Facts], str]] = {
     "fallback": lambda facts: "the smaller model takes over",
     "reclaim": lambda facts: "the cache is cleared, and nothing new is taken on",
     "refuse": lambda facts: "the run ends, as --on-pressure refuse asks for",
-    "load": lambda facts: "the machine is busy, new work waits",
 }
+
+
+def _load(facts: Facts) -> tuple[Level, str]:
+    load, most = facts.get("load"), facts.get("max_load")
+    over = "over" if facts.get("busy") else "no longer over"
+    why = f" (load average {load:.2f} is {over} {most:g})" if load is not None and most is not None else ""
+    if facts.get("busy"):
+        return "warning", f"the machine is busy, new work waits{why}"
+    return "info", f"the machine is less busy, new work goes on{why}"
 
 
 def _child(facts: Facts) -> tuple[Level, str]:
@@ -107,24 +116,7 @@ def _child(facts: Facts) -> tuple[Level, str]:
 
 
 def _leak(facts: Facts) -> tuple[Level, str]:
-    if facts.get("what") == "peak":
-        peak, baseline = (_amount(facts.get(name) or 0) for name in ("peak", "baseline"))
-        return "warning", f"memory on the device came to {peak} where earlier runs took {baseline}"
-    text = f"{_LEAKS.get(str(facts.get('what')), 'memory')} keeps growing"
-    growth, groups, each, bound = (facts.get(name) for name in ("growth", "groups", "per_group", "bound"))
-    text += f": {_amount(growth)} more" if growth is not None else ""
-    text += f" in {count(groups, 'group')}" if groups is not None else ""
-    text += f", {_amount(each)} a group" if each is not None else ""
-    text += f"; {_amount(bound)} are allowed" if bound is not None else ""
-    return "warning", text
-
-
-_LEAKS = {"active": "memory on the device", "rss": "memory of the engine's process", "parent_rss": "memory of the run"}
-
-
-def _amount(number: float) -> str:
-    """Bytes, down to what a small leak adds to each group."""
-    return size(round(number)) if number >= 1e6 else f"{number / 1e3:.0f} kB"
+    return "warning", leak_line(facts)
 
 
 def _group(facts: Facts) -> tuple[Level, str]:
@@ -146,6 +138,7 @@ def _sample(facts: Facts) -> tuple[Level, str]:
 
 _WRITERS: dict[str, Callable[[Facts], tuple[Level, str]]] = {
     "governor": _governor,
+    "load": _load,
     "child": _child,
     "leak": _leak,
     "group": _group,

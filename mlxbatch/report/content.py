@@ -29,7 +29,10 @@ class Slow:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One run beside the earlier ones. `limit` is that of its memory in bytes, None where the log tells of none."""
+    """One run beside the earlier ones. `limit` is that of its memory in bytes, None where the log tells of none.
+
+    `totals`: files by what became of them in all runs, as the ledger has it now; None without a ledger.
+    """
 
     run: Run
     earlier: tuple[Run, ...]
@@ -40,6 +43,7 @@ class Report:
     against: Mapping[str, Against]
     changes: tuple[Change, ...]
     limit: float | None
+    totals: Mapping[str, int] | None
 
     @property
     def log(self) -> Log:
@@ -60,6 +64,7 @@ def make_report(history: History) -> Report:
         against=against(run, earlier),
         changes=tuple(changes([*earlier, run])),
         limit=_limit(log),
+        totals=history.totals,
     )
 
 
@@ -74,10 +79,6 @@ def slowest(items: Sequence[Facts], most: int = SLOWEST) -> tuple[Slow, ...]:
 
 
 def _limit(log: Log) -> float | None:
-    """As it was told; else of the fullest sample, whose `share` is that of the larger of `active` and `peak`."""
-    told = [limit for event in (*log.samples, *log.governor) if (limit := number(event, "limit"))]
-    if told:
-        return max(told)
-    fullest = max(log.samples, key=lambda sample: number(sample, "share") or 0.0, default={})
-    share, used = number(fullest, "share"), max(number(fullest, name) or 0.0 for name in ("active", "peak"))
-    return used / share if share and used else None
+    """The largest that was told: what the machine has left makes it smaller for a while."""
+    told = (number(event, "limit") for event in (*log.samples, *log.governor))
+    return max((limit for limit in told if limit), default=None)

@@ -18,8 +18,8 @@ from mlxbatch.types import Span
 Facts = Mapping[str, Any]
 # JSON has no bounds, a double has: beyond this nothing was measured.
 _LARGEST = 1e300
-_ONCE = ("start", "plan", "end")
-_MANY = ("item", "sample", "governor", "child", "leak")
+_ONCE = ("start", "end")
+_MANY = ("plan", "item", "sample", "governor", "load", "child", "leak")
 
 
 @dataclass(slots=True)
@@ -34,7 +34,6 @@ class Log:
     many: dict[str, list[Facts]] = field(default_factory=lambda: {kind: [] for kind in _MANY})
     spans: list[Span] = field(default_factory=list)
     seconds: float = 0.0
-    planned_at: float | None = None
     unreadable: int = 0
 
     @property
@@ -42,8 +41,9 @@ class Log:
         return self.once["start"]
 
     @property
-    def plan(self) -> Facts:
-        return self.once["plan"]
+    def plans(self) -> list[Facts]:
+        """More than one where another model took over: each is of what was left then."""
+        return self.many["plan"]
 
     @property
     def end(self) -> Facts:
@@ -62,6 +62,10 @@ class Log:
         return self.many["governor"]
 
     @property
+    def loads(self) -> list[Facts]:
+        return self.many["load"]
+
+    @property
     def children(self) -> list[Facts]:
         return self.many["child"]
 
@@ -75,8 +79,6 @@ class Log:
         self.seconds = max(self.seconds, number(entry, "t") or 0.0)
         if kind in _ONCE:
             self.once[kind] = entry
-            if kind == "plan":
-                self.planned_at = number(entry, "t")
         elif kind in _MANY:
             self.many[kind].append(entry)
         elif kind == "span":

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
 
 from mlxbatch.report.compare import Against
 from mlxbatch.report.run import Run
-from mlxbatch.words import share, size
+from mlxbatch.words import elapsed, share, size
 
 Kind = Literal["count", "ratio", "share", "bytes", "seconds"]
 
@@ -39,7 +40,9 @@ NAMES = {
     "stopped": Name("stopped", "count", "1 where an error or a signal ended the run; the time limit is none"),
     "deaths": Name("deaths", "count", "times that the engine's process died"),
     "stalls": Name("stalls", "count", "times that the engine's process stood still and was replaced"),
-    "leaks": Name("leaks", "count", "times that memory grew beyond the profile's bound"),
+    "leaks": Name(
+        "leaks", "count", "times that memory grew, or was more than in earlier runs, beyond the profile's bound"
+    ),
     "rtfx": Name("rtfx", "ratio", "audio seconds per wall second"),
     "rtfx_ratio": Name("rtfx", "ratio", "rtfx / its median in comparable earlier runs"),
     "p95_ratio": Name("p95", "ratio", "p95 / its median in comparable earlier runs"),
@@ -48,6 +51,7 @@ NAMES = {
     "p95": Name("p95", "seconds", "95th percentile of the seconds per window"),
     "p99": Name("p99", "seconds", "99th percentile of the seconds per window"),
     "wall": Name("wall_seconds", "seconds", "how long the run took"),
+    "age": Name("age", "seconds", "time since the run began, as of now"),
     "audio": Name("audio_seconds", "seconds", "how much audio was worked on"),
     "peak": Name("peak_bytes", "bytes", "peak memory on the device"),
     "rss": Name("peak_rss_bytes", "bytes", "peak resident memory of the engine's process"),
@@ -59,9 +63,17 @@ NAMES = {
 _OF_ALL = ("skipped", "quarantined")
 
 
-def values(run: Run, against: Mapping[str, Against]) -> dict[str, float | None]:
-    """Each name's figure; None is what is not known of this run."""
-    return {name: _value(name, what, run, against) for name, what in NAMES.items()}
+def values(run: Run, against: Mapping[str, Against], now: datetime) -> dict[str, float | None]:
+    """Each name's figure, at a time that has a time zone; None is what is not known of this run."""
+    age = _age(run, now)
+    return {name: age if name == "age" else _value(name, what, run, against) for name, what in NAMES.items()}
+
+
+def _age(run: Run, now: datetime) -> float | None:
+    try:
+        return (now - datetime.fromisoformat(run.began)).total_seconds()
+    except (ValueError, TypeError):  # no time, or one without a zone
+        return None
 
 
 def _value(name: str, what: Name, run: Run, against: Mapping[str, Against]) -> float | None:
@@ -95,5 +107,5 @@ def told(name: str, values: Mapping[str, float | None]) -> str:
         case "share":
             return f"{name} is {share(value)}"
         case "seconds":
-            return f"{name} is {value:,.2f} s"
+            return f"{name} is {value:.2f} s" if abs(value) < 60 else f"{name} is {elapsed(value)}"
     return f"{name} is {value:.2f}"

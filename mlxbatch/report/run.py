@@ -15,7 +15,7 @@ from mlxbatch.holder import Holder
 from mlxbatch.ledger_file import FILE
 from mlxbatch.lock import Standing, standing
 from mlxbatch.report.figures import Figures, figures
-from mlxbatch.report.log import Log, parse_log, read_log, text
+from mlxbatch.report.log import Log, number, parse_log, read_log, text
 from mlxbatch.runlog import log_path
 from mlxbatch.state import FOLDER
 from mlxbatch.words import nearest
@@ -50,11 +50,15 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The chosen run, the runs before it, oldest first, and who holds the lock on the output root now."""
+    """The chosen run, the runs before it, oldest first, and who holds the lock on the output root now.
+
+    `totals`: how many files are "done", "failed" and "quarantined" by all runs, as of now; None without a ledger.
+    """
 
     run: Run
     earlier: tuple[Run, ...]
     lock: Standing
+    totals: Mapping[str, int] | None = None
 
 
 def read_history(output_root: Path, wanted: str = LATEST) -> History:
@@ -70,7 +74,8 @@ def read_history(output_root: Path, wanted: str = LATEST) -> History:
     last = place == len(rows) - 1
     run = _run(output_root, rows[place], lock if last else nobody, whole=True)
     before = rows[max(0, place - EARLIER) : place]
-    return History(run, tuple(_run(output_root, row, nobody, whole=False) for row in before), lock)
+    earlier = tuple(_run(output_root, row, nobody, whole=False) for row in before)
+    return History(run, earlier, lock, ledger_totals(output_root))
 
 
 def all_rows(output_root: Path) -> list[RunRow]:
@@ -88,10 +93,22 @@ def all_rows(output_root: Path) -> list[RunRow]:
 
 def ledger_rows(output_root: Path) -> list[RunRow]:
     """The ledger's runs, in the order in which they began; none where there is no ledger."""
-    if not (output_root / FOLDER / FILE).exists():
+    if not _has_ledger(output_root):
         return []
     with LedgerHistory.open(output_root) as history:
         return history.runs()
+
+
+def ledger_totals(output_root: Path) -> dict[str, int] | None:
+    """How many files the ledger has as "done", "failed" and "quarantined"; None where there is no ledger."""
+    if not _has_ledger(output_root):
+        return None
+    with LedgerHistory.open(output_root) as history:
+        return history.status()
+
+
+def _has_ledger(output_root: Path) -> bool:
+    return (output_root / FOLDER / FILE).exists()
 
 
 def _row_of(path: Path) -> RunRow:
@@ -111,6 +128,7 @@ def _time_of(run_id: str) -> str:
 def _run(output_root: Path, row: RunRow, lock: Standing, *, whole: bool) -> Run:
     """`whole` reads the log, too; of an earlier run only where the ledger does not have its end."""
     log = read_log(log_path(output_root, row.id)) if whole or not row.outcome else None
+    facts = {**(log.start if log is not None else {}), **row.facts}
     summary = row.outcome or (log.end if log is not None else {})
     outcome = text(summary, "outcome")
     return Run(
@@ -119,8 +137,8 @@ def _run(output_root: Path, row: RunRow, lock: Standing, *, whole: bool) -> Run:
         ended=row.ended_at and show(row.ended_at),
         state=_state(row, summary, lock),
         outcome=outcome,
-        facts={**(log.start if log is not None else {}), **row.facts},
-        figures=figures(summary, log),
+        facts=facts,
+        figures=figures(summary, log, number(facts, "found")),
         failures=tuple(entry for entry in _listed_in(summary) if isinstance(entry, Mapping)),
         log=log if whole else None,
     )

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from mlxbatch.leak_words import leak_line
+from mlxbatch.metrics import step_taken
 from mlxbatch.report.compare import model
 from mlxbatch.report.content import Report
 from mlxbatch.report.log import Facts, number, text
@@ -14,7 +16,7 @@ from mlxbatch.report.run import Run
 from mlxbatch.words import clock, elapsed, minutes, share, size
 
 UNKNOWN = "-"
-# So many of the governor's steps are listed; the JSON has them all.
+# So many of the governor's steps, and changes of load, are listed; the JSON has them all.
 STEPS = 40
 # So many runs are listed, the latest; the picture has more.
 RUNS = 20
@@ -46,6 +48,7 @@ def figures(report: Report) -> Section:
     found = report.run.figures
     rows: list[Row] = [
         ("files", _outcomes(report), ""),
+        *_totals(report),
         ("audio", _of(found.audio_seconds, minutes), ""),
         ("time", _of(found.wall_seconds, elapsed), ""),
         ("RTFx", _of(found.rtfx, "{:.1f}".format), _ratio(report, "rtfx", "{:.1f}".format)),
@@ -70,8 +73,17 @@ def _outcomes(report: Report) -> str:
         return UNKNOWN
     counts = {"done": found.done, "failed": found.failed, "skipped": found.skipped, "left": found.left}
     parts = [f"{count:,} {name}" for name, count in counts.items() if count or name in ("done", "failed")]
+    parts += ["how many are left is not known"] if found.left is None else []
     parts += [f"{found.rendered:,} of the done without inference"] if found.rendered else []
     return ", ".join(parts)
+
+
+def _totals(report: Report) -> list[Row]:
+    """What all runs together have come to."""
+    if report.totals is None:
+        return []
+    told = ", ".join(f"{count:,} {status}" for status, count in report.totals.items())
+    return [("files, all runs until now", told, "")]
 
 
 def _of(value: float | None, told: Callable[[float], str]) -> str:
@@ -147,7 +159,26 @@ def _step(step: Facts) -> Row:
     full = _of(number(step, "share"), share)
     rows = number(step, "rows")
     at = _of(number(step, "t"), clock)
-    return at, text(step, "step"), text(step, "was"), full, "" if rows is None else f"{rows:.0f}", text(step, "why")
+    what = "cache" if step_taken(step) == "cache" else text(step, "step")
+    return at, what, text(step, "was"), full, "" if rows is None else f"{rows:.0f}", text(step, "why")
+
+
+def load(report: Report) -> Section:
+    """When the machine came to be over `--max-load`, and when it was no longer."""
+    events = report.log.loads
+    rows = tuple(
+        (
+            _of(number(event, "t"), clock),
+            _of(number(event, "load"), "{:.2f}".format),
+            _of(number(event, "max_load"), "{:g}".format),
+            "waits" if event.get("busy") is True else "goes on",
+        )
+        for event in events[:STEPS]
+    )
+    more = len(events) - STEPS
+    columns = ("at", "load average", "--max-load", "new work")
+    note = f"{more:,} more are in the run's log." if more > 0 else ""
+    return Section("Load", columns, rows, frozenset(columns[:3]), note)
 
 
 def engine(report: Report) -> Section:
@@ -155,14 +186,21 @@ def engine(report: Report) -> Section:
     events = [(number(event, "t") or 0.0, text(event, "what"), text(event, "cause")) for event in report.log.children]
     events += [(number(leak, "t") or 0.0, "leak", _leak(leak)) for leak in report.log.leaks]
     rows = tuple((clock(at), what, cause) for at, what, cause in sorted(events))
-    return Section("The engine's process", ("at", "what", "cause"), rows, frozenset({"at"}))
+    return Section("The engine's process", ("at", "what", "cause"), rows, frozenset({"at"}), _happened(report))
+
+
+def _happened(report: Report) -> str:
+    """Of a run whose log is gone: how often what happened."""
+    found = report.run.figures
+    counts = {"died": found.deaths, "stood still": found.stalls, "renewed": found.renewals, "leaks": found.leaks}
+    told = [f"{what} {times}" for what, times in counts.items() if times]
+    return f"Counted: {', '.join(told)}." if told and report.run.log is None else ""
 
 
 def _leak(leak: Facts) -> str:
-    growth, bound, groups = number(leak, "growth"), number(leak, "bound"), number(leak, "groups")
-    told = f"{text(leak, 'what') or 'memory'} grew by {_of(growth, _size)}"
-    told += f" over {groups:.0f} groups" if groups else ""
-    return told + (f", more than {_size(bound)}" if bound is not None else "")
+    """The sentence of the lines, of what has the form of a figure."""
+    found = {name: figure for name in leak if (figure := number(leak, name)) is not None}
+    return leak_line({"what": text(leak, "what"), "of": text(leak, "of"), **found})
 
 
 def trend(report: Report) -> Section:

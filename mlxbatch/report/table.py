@@ -49,6 +49,7 @@ def _sections(report: Report) -> list[Section]:
         sections.slowest(report),
         sections.engine(report),
         sections.governor(report),
+        sections.load(report),
         sections.stages(report),
         sections.trend(report) if report.earlier else None,
         sections.facts(report),

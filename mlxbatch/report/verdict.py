@@ -20,7 +20,7 @@ _CLASS = re.compile(r"^[A-Za-z]+: ")
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`tone`: good, fair (something failed or is left), bad (the run did not come to its end), open (not ended)."""
+    """`tone`: good, fair (something failed, is left or in quarantine), bad (no end was come to), open (not ended)."""
 
     tone: Tone
     sentence: str
@@ -39,9 +39,9 @@ def verdict(report: Report) -> Verdict:
 
 
 def tone(report: Report) -> Tone:
-    run = report.run
+    run, figures = report.run, report.run.figures
     if run.state == "finished":
-        return "fair" if run.figures.failed or run.figures.left else "good"
+        return "fair" if figures.failed or figures.left or figures.quarantined else "good"
     return "bad" if run.state in ("killed", "stopped") else "open"
 
 
@@ -73,12 +73,15 @@ def _finished(figures: Figures) -> str:
 def _counts(figures: Figures) -> str:
     """ "2,959 of 3,000 files are done; 41 failed; 12 more were skipped, 2 are quarantined" """
     worked = figures.worked
-    if figures.done == worked:
+    if worked is None:
+        told = f"{_files(figures.done)} {'is' if figures.done == 1 else 'are'} done"
+    elif figures.done == worked:
         told = "the one file is done" if worked == 1 else f"all {_files(worked)} are done" if worked else "nothing done"
     else:
         told = f"{figures.done:,} of {_files(worked)} {'is' if figures.done == 1 else 'are'} done"
     parts = [f"{figures.failed:,} failed"] if figures.failed else []
     parts += [f"{figures.left:,} {'is' if figures.left == 1 else 'are'} left"] if figures.left else []
+    parts += ["how many are left is not known"] if figures.left is None else []
     told += f"; {', '.join(parts)}" if parts else ""
     told += f"; {figures.skipped:,} more skipped" if figures.skipped else ""
     return told + _quarantined(figures)
@@ -116,7 +119,8 @@ def key_figures(report: Report) -> list[KeyFigure]:
     figures = report.run.figures
     if not figures.known:
         return []
-    found = [KeyFigure("Files done", f"{figures.done:,}", f"{figures.failed:,} failed of {figures.worked:,}")]
+    of = "" if figures.worked is None else f" of {figures.worked:,}"
+    found = [KeyFigure("Files done", f"{figures.done:,}", f"{figures.failed:,} failed{of}")]
     if figures.rtfx:
         found.append(KeyFigure("Speed, RTFx", f"{figures.rtfx:.1f}", _usual(report, "rtfx", "{:.1f}".format)))
     if figures.wall_seconds:

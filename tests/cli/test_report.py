@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import stat
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from mlxbatch.discover import item_id
+from mlxbatch.ledger import Ledger
 from mlxbatch.report.names import NAMES
+from mlxbatch.types import Item
 
 from .conftest import ROOT, Cli, finish, noise, program, write
 
@@ -163,6 +168,41 @@ def test_a_figure_that_is_not_known_is_said_and_meets_nothing(cli: Cli, out: Pat
     ran = cli("report", out, "--fail-if", "gpu<20% or not gpu<20%")
     assert ran.code == 0
     assert ran.err == "mlxbatch: not known of this run, for --fail-if: gpu\n"
+
+
+def test_a_night_with_nothing_to_do_is_not_slow(cli: Cli, fake: dict[str, Any], recordings: Path) -> None:
+    for code, skipped in ((0, 0), (0, 3)):
+        assert cli("transcribe", "in", "-o", "out", "--workers", "0", "-q").code == code
+        found = json.loads(cli("report", "out", "--format", "json").out)["run"]["figures"]
+        assert found["skipped"] == skipped
+    ran = cli("report", "out", "--fail-if", "failed>1% or rtfx<5")
+    assert (ran.code, ran.err) == (0, "mlxbatch: not known of this run, for --fail-if: rtfx\n")
+    assert found["rtfx"] is None
+    assert re.search(r"^  RTFx +-$", ran.out, re.MULTILINE)
+
+
+def test_files_in_quarantine_are_not_forgotten(cli: Cli, fake: dict[str, Any], recordings: Path) -> None:
+    for name in ("a.wav", "b.wav"):
+        with Ledger.open(Path("out")) as ledger:
+            path = recordings.relative_to(Path.cwd()) / name
+            item = Item(item_id(path, "transcribe"), path, Path(name).with_suffix(""))
+            ledger.failed(item, "infer", "killed", quarantined=True)
+    for _ in range(2):
+        assert cli("transcribe", "in", "-o", "out", "--workers", "0", "-q").code == 0
+    ran = cli("report", "out", "--fail-if", "quarantined>0")
+    assert ran.code == 6
+    assert "quarantined>0 (quarantined is 2 of 3, 67 %)" in ran.error
+    assert "There was nothing to do: 3 files skipped, 2 quarantined." in ran.out
+    assert re.search(r"^  files, all runs until now +1 done, 0 failed, 2 quarantined$", ran.out, re.MULTILINE)
+    assert "Quarantined" in ran.out
+    assert "in/b.wav" in ran.out
+
+
+def test_a_night_that_never_began(cli: Cli, out: Path) -> None:
+    assert cli("report", out, "--fail-if", "age>20h").code == 0
+    ran = cli("report", out, "--fail-if", "failed>50% or age>0")
+    assert ran.code == 6
+    assert "age>0 (age is " in ran.error
 
 
 # ---- beside a run, without a place to write, without an environment

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from mlxbatch.cli.wording import event_line, result_level, result_line
+from mlxbatch.leak_words import leak_line
 from mlxbatch.types import Done, Failed, Item, Skipped
 
 ITEM = Item("1", Path(os.fsdecode(b"\xff\n.wav")), Path("x"))
@@ -26,7 +27,6 @@ GB = 10**9
         ({"step": "fallback"}, "memory 91 % of 4.0 GB: the smaller model takes over"),
         ({"step": "reclaim"}, "memory 91 % of 4.0 GB: the cache is cleared, and nothing new is taken on"),
         ({"step": "refuse"}, "memory 91 % of 4.0 GB: the run ends, as --on-pressure refuse asks for"),
-        ({"step": "load", "why": "load 9.1"}, "memory 91 % of 4.0 GB: the machine is busy, new work waits (load 9.1)"),
         ({"step": "later"}, "memory 91 % of 4.0 GB: the governor goes to 'later'"),
     ],
 )
@@ -50,6 +50,8 @@ def test_what_the_governor_does(facts: dict[str, Any], sentence: str) -> None:
         ("child", {"what": "renewed", "cause": "a leak"}, "warning", "the engine's process is renewed (a leak)"),
         ("child", {"what": "started"}, "debug", "the engine's process: started"),
         ("leak", {}, "warning", "memory keeps growing"),
+        ("load", {"busy": True}, "warning", "the machine is busy, new work waits"),
+        ("load", {"busy": False}, "info", "the machine is less busy, new work goes on"),
         ("sample", {}, "debug", "sample: "),
         ("group", {"group": 3, "items": 1, "took": 2.5}, "debug", "group 3 is done: 1 file in 2.5 s"),
     ],
@@ -61,13 +63,21 @@ def test_what_is_missing_is_left_out(kind: str, facts: dict[str, Any], level: st
     assert sentence in found[1]
 
 
-def test_a_leak_with_its_figures() -> None:
-    facts = {"what": "rss", "growth": 41_200_000, "per_group": 612_400, "groups": 67, "bound": 30_000_000}
-    assert event_line("leak", facts) == (
+def test_the_load_with_its_figures() -> None:
+    facts = {"load": 9.1, "max_load": 8.0}
+    assert event_line("load", {"busy": True, **facts}) == (
         "warning",
-        "memory of the engine's process keeps growing: 41 MB more in 67 groups, 612 kB a group; 30 MB are allowed",
+        "the machine is busy, new work waits (load average 9.10 is over 8)",
     )
-    assert "memory on the device keeps" in event_line("leak", {"what": "active"})[1]  # type: ignore[index]
+    assert event_line("load", {"busy": False, **facts, "load": 7.5}) == (
+        "info",
+        "the machine is less busy, new work goes on (load average 7.50 is no longer over 8)",
+    )
+
+
+def test_a_leak_is_told_as_one() -> None:
+    facts = {"what": "rss", "growth": 41_200_000, "per_group": 612_400, "groups": 67, "bound": 30_000_000}
+    assert event_line("leak", facts) == ("warning", leak_line(facts))
 
 
 def test_a_sample_with_its_figures() -> None:

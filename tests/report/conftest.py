@@ -22,11 +22,16 @@ def busy_night(day: int = 9) -> Night:
         gpu=0.5,
         failed=[*BROKEN, (HOSTILE, "probe", f"no audio in {HOSTILE}"), ("calls/new\nline.wav", "write", "full")],
         quarantined=["calls/crash-\udcff.wav"],
+        passed_over=["calls/crash-before.wav"],
         skipped=[("calls/old-1.wav", "done on 2026-11-01"), ("calls/old-2.wav", "done on 2026-11-02")],
         left=2,
         governor=[(60, "hold", "memory at 82 %"), (100, "shrink", "at 91 %"), (200, "open", ""), (220, "hold", "")],
         children=[{"what": "died", "cause": "signal 11"}, {"what": "renewed", "cause": "leak"}],
-        leaks=[{"what": "rss", "growth": 4e8, "per_group": 1e8, "groups": 4, "bound": 2e8}],
+        leaks=[
+            {"what": "rss", "growth": 4e8, "per_group": 1e8, "groups": 4, "bound": 2e8},
+            {"what": "baseline", "of": "active", "key": "k", "size": 5 * 10**9, "baseline": 4 * 10**9, "bound": 10**8},
+        ],
+        loads=[True, False],
         facts={"profile": "night", "model": "<b>tiny</b>", "version": "0.2.0"},
     )
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from mlxbatch.ledger import Ledger
 from mlxbatch.metrics import RunStats
-from mlxbatch.runlog import RunLog, result_record
+from mlxbatch.runlog import RunLog
 from mlxbatch.types import Done, Failed, Item, Planned, Probed, Readings, Result, Skipped, Span, WindowStats
 
 SHA = "0123456789abcdef" * 4
@@ -39,6 +39,7 @@ class Night:
     failed: Sequence[tuple[str, str, str]] = ()
     quarantined: Sequence[str] = ()
     skipped: Sequence[tuple[str, str]] = ()
+    passed_over: Sequence[str] = ()
     left: int = 0
     peak: float = 4e9
     gpu: float | None = None
@@ -47,17 +48,25 @@ class Night:
     governor: Sequence[tuple[float, str, str]] = ()
     children: Sequence[dict[str, Any]] = ()
     leaks: Sequence[dict[str, Any]] = ()
+    loads: Sequence[bool] = ()
     facts: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def found(self) -> int:
+        several = (self.failed, self.quarantined, self.skipped, self.passed_over)
+        return self.done + sum(map(len, several)) + self.left
 
     @property
     def all_facts(self) -> dict[str, Any]:
         known = {"id": self.id, "version": "0.1.0", "command": "mlxbatch transcribe calls -o out", "engine": "whisper"}
         known |= {"profile": "linux-cpu", "model": "whisper-base", "sha": SHA, "python": "3.11.7", "platform": "Linux"}
-        return known | {"batch_size": 8, "dtype": "float32", "host": "night"} | self.facts
+        return known | {"batch_size": 8, "dtype": "float32", "host": "night", "found": self.found} | self.facts
 
     def results(self) -> Iterator[Result]:
         for source, why in self.skipped:
             yield Skipped(_item(source), why)
+        for source in self.passed_over:
+            yield Skipped(_item(source), "quarantined: signal 11", quarantined=True)
         for number in range(self.done):
             length = self.seconds * (1 + number % 5) / 3
             windows = tuple(WindowStats(at * 30.0, 30.0, 90, 1 + 0.1 * (number % 7)) for at in range(4))
@@ -81,8 +90,7 @@ def write(out: Path, *nights: Night) -> Path:
             ledger.begin_run(night.id, night.all_facts)
             stats = _work(night, log, clock)
             if night.end:
-                summary = {"outcome": night.outcome, **stats.summary(), "left": night.left}
-                summary |= {"quarantined": len(night.quarantined)}
+                summary = {"outcome": night.outcome, **stats.summary()}
                 log.end(summary)
                 ledger.end_run(night.id, summary)
         _date(out, night.id)
@@ -97,7 +105,7 @@ def _log(out: Path, night: Night) -> Iterator[tuple[RunLog, Clock]]:
 
 
 def _work(night: Night, log: RunLog, clock: Clock) -> RunStats:
-    stats = RunStats(clock)
+    stats = RunStats(clock, found=night.found)
     clock.now = 2.0
     number = night.done + len(night.failed) + len(night.quarantined) + night.left
     planned = [Planned(Probed(_item(str(n)), night.seconds, 8000, 1), n // 8) for n in range(number)]
@@ -118,23 +126,14 @@ def _work(night: Night, log: RunLog, clock: Clock) -> RunStats:
         if not isinstance(result, Skipped):
             _sample(night, log, number)
         stats.add(result)
-        log.event("item", _record(result))
-    for child in night.children:
-        log.event("child", child)
-    for leak in night.leaks:
-        log.event("leak", leak)
+        log.item(result)
+    events = [("child", child) for child in night.children] + [("leak", leak) for leak in night.leaks]
+    events += [("load", {"busy": busy, "load": 9.1 if busy else 7.5, "max_load": 8.0}) for busy in night.loads]
+    for kind, facts in events:
+        stats.event(kind, facts)
+        log.event(kind, facts)
     stats.stop()
     return stats
-
-
-def _record(result: Result) -> dict[str, Any]:
-    """As the log writes it, with what it is to tell of a file's time and of its being given up."""
-    record = result_record(result)
-    if isinstance(result, Done):
-        record |= {"took": result.took}
-    if isinstance(result, Failed):
-        record |= {"quarantined": result.quarantined}
-    return record
 
 
 def _governor(log: RunLog, clock: Clock, at: float, step: str, why: str) -> None:

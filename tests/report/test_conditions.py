@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -32,6 +34,7 @@ VALUES: dict[str, float | None] = {
     "rtfx": 6.0,
     "p95": 45.0,
     "wall": 7200.0,
+    "age": 90_000.0,
     "peak": 4.2e9,
     "cpu": 0.8,
 }
@@ -55,6 +58,8 @@ VALUES: dict[str, float | None] = {
         ("p95<45001ms", True),
         ("wall>2h", False),
         ("wall>=2H", True),
+        ("age>20h", True),
+        ("age>26h", False),
         ("peak>4GB", True),
         ("peak > 4 GiB", False),
         ("peak>0", True),
@@ -166,6 +171,7 @@ def test_the_comparisons_that_made_it_true(text: str, deciding: list[str]) -> No
         ("peak", "peak is 4.2 GB"),
         ("cpu", "cpu is 80 %"),
         ("p95", "p95 is 45.00 s"),
+        ("age", "age is 25:00:00"),
         ("rtfx", "rtfx is 6.00"),
         ("gpu", "gpu is not known"),
     ],
@@ -174,17 +180,33 @@ def test_figures_as_they_are_told(name: str, words: str) -> None:
     assert told(name, VALUES) == words.replace("2 %", "2.0 %")
 
 
+MORNING = datetime(2026, 11, 9, 8, tzinfo=UTC)
+
+
 def test_the_figures_of_real_nights(nights: Path) -> None:
     history = read_history(nights, "20261108")
-    found = values(history.run, against(history.run, history.earlier))
+    found = values(history.run, against(history.run, history.earlier), MORNING)
     assert list(found) == list(NAMES)
     assert (found["items"], found["done"], found["failed"], found["killed"]) == (10.0, 8.0, 2.0, 0.0)
     assert found["rtfx_ratio"] is not None
     assert 0.5 < found["rtfx_ratio"] < 1
     assert found["gpu"] is None
     killed = read_history(nights, "20261104").run
-    found = values(killed, {})
+    found = values(killed, {}, MORNING)
     assert (found["killed"], found["stopped"], found["rtfx_ratio"], found["p95"]) == (1.0, 0.0, None, None)
+
+
+def test_a_night_that_never_began_is_told_by_the_age_of_the_one_before(nights: Path) -> None:
+    run, condition = read_history(nights, "20261108").run, parse("failed>50% or age>20h")
+    east = timezone(timedelta(hours=9))
+    ages = [values(run, {}, now)["age"] for now in (MORNING, MORNING.astimezone(east), MORNING + timedelta(days=1))]
+    assert ages == [10 * 3600.0, 10 * 3600.0, 34 * 3600.0]
+    assert condition.holds(values(run, {}, MORNING)) is False
+    assert condition.holds(values(run, {}, MORNING + timedelta(days=1))) is True
+    for began in ("", "yesterday", "2026-11-08T22:00:00"):
+        assert values(replace(run, began=began), {}, MORNING)["age"] is None
+    gone = replace(run, figures=replace(run.figures, known=False))
+    assert (values(gone, {}, MORNING)["age"], values(gone, {}, MORNING)["done"]) == (10 * 3600.0, None)
 
 
 def test_every_name_is_documented() -> None:

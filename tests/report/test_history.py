@@ -13,7 +13,10 @@ import pytest
 
 from mlxbatch.errors import LedgerError, SetupError
 from mlxbatch.ledger import Ledger
-from mlxbatch.report.run import ledger_rows
+from mlxbatch.report.run import ledger_rows, ledger_totals, read_history
+from mlxbatch.types import Item
+
+from .nights import Night, night_id, write
 
 
 def tree(folder: Path) -> dict[str, tuple[int, int]]:
@@ -104,3 +107,14 @@ def test_facts_that_are_no_json_are_damage(tmp_path: Path) -> None:
         database.execute("UPDATE runs SET facts = '{'")
     with pytest.raises(LedgerError, match="no JSON"):
         ledger_rows(tmp_path)
+
+
+def test_files_by_what_all_runs_made_of_them(tmp_path: Path) -> None:
+    assert ledger_totals(tmp_path) is None
+    write(tmp_path, Night(night_id(1)))
+    with Ledger.open(tmp_path) as ledger:
+        for number in range(3):
+            item = Item(str(number), tmp_path / "a.wav", Path("a"))
+            ledger.failed(item, "infer", "killed", quarantined=number == 0)
+    history = read_history(tmp_path)
+    assert ledger_totals(tmp_path) == history.totals == {"done": 0, "failed": 2, "quarantined": 1}

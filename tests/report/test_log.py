@@ -20,15 +20,17 @@ def test_what_the_real_log_writes_is_read(tmp_path: Path) -> None:
         written.plan([])
         spans = (Span("encode", 1.0, 2.0, 4), Span("features", 0.0, 9.0, 1))
         written.spans(Readings(spans=spans))
-        for kind in ("sample", "governor", "child", "leak", "group"):
+        for kind in ("sample", "governor", "load", "child", "leak", "group"):
             written.event(kind, {"what": kind})
         now[0] = 5.5
         written.end({"outcome": "finished"})
     log = read_log(written.path)
     assert log is not None
-    assert (log.start["model"], log.end["outcome"], log.planned_at) == ("whisper-base", "finished", 2.0)
+    assert (log.start["model"], log.end["outcome"]) == ("whisper-base", "finished")
+    assert [plan["t"] for plan in log.plans] == [2.0]
     assert log.spans == [Span("encode", 1.0, 2.0, 4)]
     assert [log.samples[0]["what"], log.governor[0]["what"], log.children[0]["what"]] == ["sample", "governor", "child"]
+    assert log.loads[0]["what"] == "load"
     assert (log.leaks[0]["what"], log.seconds, log.unreadable) == ("leak", 5.5, 0)
 
 
@@ -50,7 +52,7 @@ def test_lines_that_are_no_events_are_counted(line: bytes) -> None:
 def test_events_of_a_later_version_and_missing_keys_do_no_harm() -> None:
     lines = [b'{"event": "dream", "t": 7}\n', b'{"event": "span"}\n', b'{"event": "plan", "t": null}\n']
     log = parse_log(lines)
-    assert (log.seconds, log.spans, log.planned_at, log.unreadable) == (7.0, [], None, 0)
+    assert (log.seconds, log.spans, len(log.plans), log.unreadable) == (7.0, [], 1, 0)
 
 
 def test_a_log_that_is_gone_and_one_that_cannot_be_read(tmp_path: Path) -> None:
@@ -71,4 +73,4 @@ def test_what_is_printed_is_fit_to_be() -> None:
     assert number({"a": 1}, "a", "b") is None
     assert text({"why": "a\x1b[31m\n"}, "why") == "a\\x1b[31m\\n"
     assert text({"why": 3}, "why") == text({}, "why") == ""
-    assert Log().plan == {}
+    assert Log().start == {}

@@ -76,6 +76,16 @@ def test_a_run_whose_log_was_removed_has_the_ledgers_figures(tmp_path: Path) -> 
     assert (run.figures.done, run.figures.failed, run.figures.rtfx) == (24, 6, whole.figures.rtfx)
     assert len(run.failures) == 6
     assert run.figures.known
+    assert (run.figures.deaths, run.figures.renewals, run.figures.leaks, run.figures.quarantined) == (1, 1, 2, 2)
+
+
+def test_a_killed_run_has_left_what_it_found(tmp_path: Path) -> None:
+    write(tmp_path, Night(night_id(1), done=0, left=40, end=False), Night(night_id(2), end=False))
+    for night, left in ((night_id(1), 40), (night_id(2), 0)):
+        path = tmp_path / ".mlxbatch" / "runs" / f"{night}.jsonl"
+        lines = [line for line in path.read_text().splitlines(keepends=True) if '"event": "plan"' not in line]
+        path.write_text("".join(lines))
+        assert read_history(tmp_path, night).run.figures.left == left
 
 
 def test_a_killed_run_without_a_log_is_not_known(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from mlxbatch.report.figures import Figures
 from mlxbatch.report.run import read_history
 from mlxbatch.report.series import Stretch, stretches, thinned, unit_of
 
-from .conftest import HOSTILE, LIMIT
+from .conftest import HOSTILE, LIMIT, busy_night
 from .nights import Night, night_id, write
 
 DOC = (Path(__file__).resolve().parents[2] / "docs" / "report.md").read_text("utf-8")
@@ -48,9 +48,9 @@ def test_the_text_tells_of_everything(report: Report) -> None:
     lines = list(table.plain(report))
     text = "\n".join(lines)
     assert lines[0] == f"run {night_id(9)}, 2026-11-09 22:00 UTC"
-    assert lines[1] == "24 of 32 files are done; 6 failed, 2 are left; 2 more skipped, 1 quarantined."
+    assert lines[1] == "24 of 32 files are done; 6 failed, 2 are left; 3 more skipped, 2 quarantined."
     titles = ["Figures", "Failures by cause", "Quarantined", "Skipped", "Slowest files", "The engine's process"]
-    titles += ["Governor", "Stages", "Run by run", "The run"]
+    titles += ["Governor", "Load", "Stages", "Run by run", "The run"]
     assert [line for line in lines if line in titles] == titles
     assert re.search(r"^ +3  decode: N of N bytes$", text, re.MULTILINE)
     assert re.search(r"^ +2  done before$", text, re.MULTILINE)
@@ -59,7 +59,11 @@ def test_the_text_tells_of_everything(report: Report) -> None:
     assert re.search(r"1:20  80.0|1:00  hold +open +82 % ", text)
     assert re.search(r"2026-11-04 22:00 UTC  killed ", text)
     assert "version 0.1.0 -> 0.2.0" in text
-    assert "rss grew by 400 MB over 4 groups, more than 200 MB" in text
+    assert "memory of the engine's process keeps growing: 400 MB more in 4 groups, 100 MB a group; 200 MB" in text
+    assert "the device held 5.0 GB after a group where earlier runs held 4.0 GB" in text
+    assert "calls/crash-before.wav" in text
+    assert re.search(r"^ +\d+:\d+ +9\.10 +8  waits$", text, re.MULTILINE)
+    assert re.search(r"^  files, all runs until now  0 done, 0 failed, 0 quarantined$", text, re.MULTILINE)
     assert "\x1b" not in text
 
 
@@ -95,8 +99,28 @@ def test_of_a_run_of_which_nothing_is_left(tmp_path: Path) -> None:
     assert re.search(r"^  files +-$", text, re.MULTILINE)
     assert re.search(r"^  warnings +-$", text, re.MULTILINE)
     assert "The run's log has been removed" in text
+    assert "Counted:" not in text
     assert "how far it came is not known" in page.to_html(found)
     assert data.as_data(found)["run"]["figures"]["known"] is False
+
+
+def test_what_happened_to_the_engine_is_told_without_the_log(tmp_path: Path) -> None:
+    write(tmp_path, busy_night())
+    next((tmp_path / ".mlxbatch" / "runs").iterdir()).unlink()
+    text = "\n".join(table.plain(make_report(read_history(tmp_path))))
+    assert "Counted: died 1, renewed 1, leaks 2." in text
+
+
+def test_events_of_another_form_are_told_as_far_as_they_go(tmp_path: Path) -> None:
+    events = [{"what": "rss", "growth": "much"}, {"what": 3}, {"what": "baseline", "of": [], "size": None}]
+    night = Night(night_id(1), leaks=events, loads=[True])
+    path = write(tmp_path, night) / ".mlxbatch" / "runs" / f"{night.id}.jsonl"
+    path.write_text(path.read_text().replace('"load": 9.1', '"load": "high"').replace('"busy": true', '"busy": 1'))
+    text = "\n".join(table.plain(make_report(read_history(tmp_path))))
+    assert re.search(r"leak +memory of the engine's process keeps growing$", text, re.MULTILINE)
+    assert re.search(r"leak +memory keeps growing$", text, re.MULTILINE)
+    assert re.search(r"leak +memory held more after a group than earlier runs held$", text, re.MULTILINE)
+    assert re.search(r"^ +\d+:\d+ +- +8 +goes on$", text, re.MULTILINE)
 
 
 # ---- JSON
@@ -124,6 +148,8 @@ def test_the_data_is_that_of_the_run(report: Report) -> None:
         "quarantined": False,
     }
     assert found["memory_limit_bytes"] == LIMIT
+    assert found["ledger"] == {"done": 0, "failed": 0, "quarantined": 0}
+    assert [load["busy"] for load in found["load"]] == [True, False]
     assert len(found["samples"]) == 30
     assert [step["step"] for step in found["governor"]] == ["hold", "shrink", "open", "hold"]
     assert found["slowest"][0]["took"] == 80.0
@@ -227,11 +253,7 @@ def test_a_run_that_began_nothing_has_a_page_without_pictures(bare: Report) -> N
 def test_a_log_without_a_limit_or_governor_has_a_memory_curve(tmp_path: Path) -> None:
     night = Night(night_id(1), governor=())
     path = write(tmp_path, night) / ".mlxbatch" / "runs" / f"{night.id}.jsonl"
-    text = re.sub(r', "limit": [0-9]+', "", path.read_text())
-    path.write_text(text)
-    # The fullest sample's share is that of its active memory in these nights.
-    assert make_report(read_history(tmp_path)).limit == pytest.approx(LIMIT * 4e9 / 3.6e9, rel=0.01)
-    path.write_text(re.sub(r', "share": [0-9.]+', "", text))
+    path.write_text(re.sub(r', "limit": [0-9]+', "", path.read_text()))
     found = make_report(read_history(tmp_path))
     memory = pictures(found)["memory"]
     assert found.limit is None

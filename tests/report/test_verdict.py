@@ -27,7 +27,7 @@ def report(state: State = "finished", outcome: str = "finished", **figures: Any)
         (report(skipped=3000), "good", "There was nothing to do: 3,000 files skipped."),
         (
             report(skipped=30, quarantined=1),
-            "good",
+            "fair",
             "There was nothing to do: 30 files skipped, 1 quarantined.",
         ),
         (report(done=1), "good", "The one file is done."),
@@ -56,6 +56,11 @@ def report(state: State = "finished", outcome: str = "finished", **figures: Any)
             "The run was killed: its log has been removed, and how far it came is not known.",
         ),
         (report("killed", ""), "bad", "The run was killed: nothing done."),
+        (
+            report("killed", "", done=1, failed=2, left=None),
+            "bad",
+            "The run was killed: 1 file is done; 2 failed, how many are left is not known.",
+        ),
         (
             report("going on", "", done=3, left=1, wall_seconds=5.0),
             "open",
@@ -100,6 +105,7 @@ def test_key_figures_are_those_that_are_known(nights: Path) -> None:
     assert [key.label for key in key_figures(report(skipped=3))] == ["Files done"]
     busy = {key.label: (key.value, key.note) for key in key_figures(make_report(read_history(nights)))}
     assert busy["Files done"] == ("24", "6 failed of 32")
+    assert key_figures(report("killed", failed=2, left=None))[0].note == "2 failed"
     assert busy["Peak memory"] == ("5.4 GB", "90 % of the limit")
     assert busy["CPU"][1] == "GPU 50 %"
     assert busy["Speed, RTFx"] == ("4.7", "nothing to compare with")
