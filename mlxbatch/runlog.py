@@ -32,14 +32,15 @@ from mlxbatch.state import FOLDER, state_folder
 from mlxbatch.types import Done, Failed, Planned, Readings, Result, Skipped
 
 # What `new_run_id` makes, as a file's name.
-_NAME = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{6}\.jsonl")
+_NAME = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{6,8}\.jsonl")
 # Packages that a result or a speed depends on.
 _PACKAGES = ("mlx", "numpy")
 
 
 def new_run_id() -> str:
-    """Sorts by time: "20261130T221500Z-3fa9c1"."""
-    return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
+    """Sorts by time, runs of one second too, by their microseconds in hex: "20261130T221500Z-3fa9c1e0"."""
+    now = datetime.now(UTC)
+    return f"{now:%Y%m%dT%H%M%SZ}-{now.microsecond:05x}{secrets.token_hex(2)[:3]}"
 
 
 def log_path(output_root: Path, run_id: str) -> Path:
