@@ -1,6 +1,6 @@
 """What do the child process, governor, run log and metrics cost? `mlxbatch transcribe` beside the bare runner.
 
-The bare side has the engine on a thread, and nobody watches. The same real clips on Whisper base, float32, English
+The bare side has the engine on a thread, no governor, no log and no metrics. The same real clips on Whisper base, float32, English
 given: 20 pieces of 3 s, cut from the repository's examples. Each run is a process of its own, timed from the moment the
 plan is made, with the model loaded, to the last result. Pairs alternate A B, B A, so that a drift of the machine's
 speed meets both; medians and the median of the pairs' ratios are printed.
@@ -86,6 +86,8 @@ def whole(source: Path, output: Path) -> float:
         "--language",
         "en",
         "--quiet",
+        "--metrics-file",
+        f"{output}.prom",
     ]
     run(["-m", *command])
     (log,) = (output / ".mlxbatch" / "runs").glob("*.jsonl")
@@ -109,13 +111,29 @@ def run(arguments: Sequence[str]) -> str:
 
 def run_bare(source: Path, output: Path) -> float:
     """The runner with the engine on a thread and the same profile: seconds from the plan to the last result."""
+    from mlxbatch import runner
     from mlxbatch.cli.request import choose, engine_spec
     from mlxbatch.discover import discover
+    from mlxbatch.governor import Room
     from mlxbatch.host import make_host
     from mlxbatch.ledger import Ledger
     from mlxbatch.profile import load
-    from mlxbatch.runner import RunSettings, Watcher, transcribe
-    from mlxbatch.types import Done, Planned, TranscribeOptions
+    from mlxbatch.runner import ModelKey, RunSettings, Watcher, transcribe
+    from mlxbatch.types import Allowance, Done, Planned, TranscribeOptions
+
+    class Blind:
+        """In the overseer's place: looks at nothing."""
+
+        def __init__(self, host: object, loaded: object, room: Room, *rest: object, **more: object) -> None:
+            self.allowance = Allowance(room.rows)
+
+        def see(self, happening: object) -> None:
+            pass
+
+        needs = busy = group_done = see
+
+        def baselines(self) -> dict[str, int]:
+            return {}
 
     class Stopwatch(Watcher):
         began = 0.0
@@ -127,12 +145,13 @@ def run_bare(source: Path, output: Path) -> float:
     settings = RunSettings(
         output,
         ("txt",),
-        "key",
+        (ModelKey(MODEL, "key"),),
         "txt",
         options=TranscribeOptions(language="en"),
         batch_size=profile.transcribe.batch_size,
         workers=profile.pipeline.workers,
     )
+    runner.Overseer = Blind  # type: ignore[assignment,misc]
     host = make_host(engine_spec(profile, choose(MODEL, offline=False, say=lambda text: None)), "thread")
     items, watch, ended = discover([source], output=output).items, Stopwatch(), 0.0
     with Ledger.open(output) as ledger:
