@@ -1,9 +1,9 @@
 """What do the child process, governor, run log and metrics cost? `mlxbatch transcribe` beside the bare runner.
 
-The bare side has the engine on a thread, no governor, no log and no metrics. The same real clips on Whisper base, float32, English
-given: 20 pieces of 3 s, cut from the repository's examples. Each run is a process of its own, timed from the moment the
-plan is made, with the model loaded, to the last result. Pairs alternate A B, B A, so that a drift of the machine's
-speed meets both; medians and the median of the pairs' ratios are printed.
+The bare side has the engine on a thread, no governor, no log and no metrics. The same real clips on Whisper base,
+float32, English given: 20 pieces of 3 s, cut from the repository's examples. Each run is a process of its own, timed
+from the moment the plan is made, with the model loaded, to the last result. Pairs alternate A B, B A, so that a drift
+of the machine's speed meets both; medians and the median of the pairs' ratios are printed.
 
     python benchmarks/governor.py [--rounds 10]
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import sys
 import threading
 import time
@@ -27,7 +28,10 @@ from mlxbatch.types import Done, Item, Planned, Readings, Result, TranscribeOpti
 
 pytestmark = pytest.mark.real
 CALLS = Path(__file__).resolve().parents[1] / "examples" / "calls"
-ITEMS = [Item(path.stem, path, Path(path.stem)) for path in sorted(CALLS.glob("*.wav"))]
+ITEMS = [
+    Item(path.stem, path, Path(path.stem)) for path in sorted(CALLS.glob("*.wav"), key=lambda path: path.stat().st_size)
+]
+FEW = ITEMS[:4]  # the shortest, where what is shown takes one moment
 
 
 class Listener(Watcher):
@@ -56,6 +60,7 @@ def run(
     policy: Policy | None = None,
     on_child: Callable[[int], Any] | None = None,
     listener: Listener | None = None,
+    items: Sequence[Item] = ITEMS,
 ) -> tuple[dict[str, str], Listener]:
     """Texts by recording, and what was told. `on_child` gets the engine's process id once a first group is planned."""
     spec = EngineSpec("whisper", model, encode_streams=2, blas_threads=1, device={"kind": "cpu", "memory_limit": limit})
@@ -64,7 +69,8 @@ def run(
         ("txt",),
         (ModelKey("base", "key"),),
         "txt",
-        options=TranscribeOptions(language="en"),
+        # Every window is doubtful, and so encoded a second time at the full 30 s, which takes the most.
+        options=TranscribeOptions(language="en", temperatures=(0.0,), logprob_threshold=0.0),
         oversight=Oversight(policy or Policy()),
     )
     listener = listener or Listener()
@@ -72,10 +78,10 @@ def run(
         listener.then = lambda: on_child(multiprocessing.active_children()[0].pid)
     with Ledger.open(out) as ledger:
         results: list[Result] = list(
-            transcribe(ITEMS, [make_host(spec, "child", stall_timeout=20.0)], ledger, settings, listener)
+            transcribe(items, [make_host(spec, "child", stall_timeout=10.0)], ledger, settings, listener)
         )
-    assert sorted(result.item.id for result in results if isinstance(result, Done)) == [item.id for item in ITEMS]
-    return {item.id: (out / f"{item.id}.txt").read_text("utf-8") for item in ITEMS}, listener
+    assert sorted(result.item.id for result in results if isinstance(result, Done)) == sorted(item.id for item in items)
+    return {item.id: (out / f"{item.id}.txt").read_text("utf-8") for item in items}, listener
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +93,7 @@ def unbounded(whisper_base: Path, tmp_path_factory: pytest.TempPathFactory) -> d
 
 
 @pytest.mark.parametrize(
-    ("limit", "taken"), [("450MB", {"hold", "slow"}), ("395MB", {"shrink", "reclaim"})], ids=["lower", "upper"]
+    ("limit", "taken"), [("440MB", {"hold", "slow"}), ("395MB", {"shrink", "reclaim"})], ids=["lower", "upper"]
 )
 def test_a_limit_that_its_weights_nearly_fill(
     whisper_base: Path, unbounded: dict[str, str], tmp_path: Path, limit: str, taken: set[str]
@@ -118,14 +124,14 @@ def test_rows_are_sent_back_when_the_machine_runs_short(
 
     def squeezed() -> Any:
         found = read_machine()
-        if not began and listener.live > 3:
+        if not began and listener.live > 2:
             began.append(time.monotonic())
         short = began and time.monotonic() - began[0] < 3
         return replace(found, available=0) if short else found
 
     monkeypatch.setattr(runner, "read_machine", squeezed)
-    texts, _ = run(whisper_base, tmp_path, listener=listener)
-    assert texts == unbounded
+    texts, _ = run(whisper_base, tmp_path, listener=listener, items=FEW)
+    assert texts.items() <= unbounded.items()
     changes = [facts for kind, facts in listener.events if kind == "governor"]
     assert changes[0]["step"] == "reclaim"
     assert changes[0]["live"] > 1
@@ -144,13 +150,17 @@ def test_a_native_crash_costs_the_process_and_nothing_else(
         size = process.memory_info().vms + 8 * 2**20
         process.rlimit(psutil.RLIMIT_AS, (size, size))
 
-    texts, listener = run(whisper_base, tmp_path, on_child=bound)
-    assert texts == unbounded
+    texts, listener = run(whisper_base, tmp_path, on_child=bound, items=FEW)
+    assert texts.items() <= unbounded.items()
     (what,) = [facts["what"] for kind, facts in listener.events if kind == "child"]
     assert what in ("died", "stalled")
 
 
 def test_killed_in_the_middle_of_its_work(whisper_base: Path, unbounded: dict[str, str], tmp_path: Path) -> None:
-    texts, listener = run(whisper_base, tmp_path, on_child=lambda pid: threading.Timer(2, os.kill, (pid, 9)).start())
-    assert texts == unbounded
+
+    def kill_soon(pid: int) -> None:
+        threading.Timer(1, os.kill, (pid, signal.SIGKILL)).start()
+
+    texts, listener = run(whisper_base, tmp_path, on_child=kill_soon, items=FEW)
+    assert texts.items() <= unbounded.items()
     assert [facts["what"] for kind, facts in listener.events if kind == "child"] == ["died"]
