@@ -1,7 +1,7 @@
 """What do the child process, governor, run log and metrics cost? `mlxbatch transcribe` beside the bare runner.
 
 The bare side has the engine on a thread, no governor, no log and no metrics. The same real clips on Whisper base,
-float32, English given: 20 pieces of 3 s, cut from the repository's examples. Each run is a process of its own, timed
+float32, English given: 27 pieces of 3 s, cut from the repository's examples. Each run is a process of its own, timed
 from the moment the plan is made, with the model loaded, to the last result. Pairs alternate A B, B A, so that a drift
 of the machine's speed meets both; medians and the median of the pairs' ratios are printed.
 
@@ -26,7 +26,7 @@ from statistics import median
 import soundfile
 
 ROOT = Path(__file__).resolve().parent.parent
-CLIPS, SECONDS = 20, 3.0
+CLIPS, SECONDS = 27, 3.0
 MODEL = "whisper-base"
 
 
