@@ -58,46 +58,50 @@ def perform(request: Request, ending: Ending) -> int:
 
 def _locked(request: Request, items: Sequence[Item], session: Session, ending: Ending) -> None:
     """Everything that needs the output root to ourselves. The model is whole before any audio is read."""
-    flags, wait = request.flags, request.schedule.wait
-    with (
-        output_lock(request.output, flags.break_lock, wait, session.waiting),
-        Ledger.open(request.output) as ledger,
-        _run_log(request, session.view) as log,
-    ):
+    with _recorded(request, session) as (ledger, log):
         try:
-            chosen = asked.choose_all(request, offline=flags.offline, say=session.view.say)
+            chosen = asked.choose_all(request, offline=request.flags.offline, say=session.view.say)
         except BaseException as error:
             # A night without its model is a run, too: whoever looks in the morning has to find it.
-            session.begin(log, ledger, Chosen("", request.model, ""))
+            session.begin(log, ledger, _no_model(request))
             session.fail(error)
             raise
         ending.info |= {"engine": chosen[0].engine, "model_sha": chosen[0].sha}
-        clear_scratch(asked.run_settings(request, chosen).scratch)
+        settings = asked.run_settings(request, chosen)
+        clear_scratch(settings.scratch)
         session.begin(log, ledger, chosen[0])
-        _run(request, items, chosen, ledger, session)
-
-
-def _run(request: Request, items: Sequence[Item], chosen: Sequence[Chosen], ledger: Ledger, session: Session) -> None:
-    hosts = [_host(request, one) for one in chosen]
-    try:
-        session.drive(runner.transcribe(items, hosts, ledger, asked.run_settings(request, chosen), session))
-    finally:
-        for host in hosts:
-            host.close()
-        session.view.line("the engine is closed", "debug")
+        hosts = [_host(request, one) for one in chosen]
+        try:
+            session.drive(runner.transcribe(items, hosts, ledger, settings, session))
+        finally:
+            for host in hosts:
+                host.close()
+            session.view.line("the engine is closed", "debug")
 
 
 def _nothing(request: Request, session: Session) -> None:
     """A run without items, written down where there were runs before: what they found may have gone missing."""
     if not (request.output / FOLDER / FILE).exists():
         return
+    with _recorded(request, session) as (ledger, log):
+        session.begin(log, ledger, _no_model(request))
+        session.drive(iter(()))
+
+
+@contextmanager
+def _recorded(request: Request, session: Session) -> Iterator[tuple[Ledger, RunLog]]:
+    """The output root to ourselves, its ledger, and a log of this run."""
     with (
         output_lock(request.output, request.flags.break_lock, request.schedule.wait, session.waiting),
         Ledger.open(request.output) as ledger,
         _run_log(request, session.view) as log,
     ):
-        session.begin(log, ledger, Chosen("", request.model, ""))
-        session.drive(iter(()))
+        yield ledger, log
+
+
+def _no_model(request: Request) -> Chosen:
+    """The model asked for, of which no more than its name is known."""
+    return Chosen("", request.model, "")
 
 
 @contextmanager
