@@ -564,28 +564,32 @@ def test_closed_in_the_middle(opened: Open, kind: Kind) -> None:
     events.close()
     host.close()
     host.close()
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 10
     assert not multiprocessing.active_children()
     assert not [thread for thread in threading.enumerate() if thread.name in ("engine", "feed", "receive")]
 
 
 @both
-def test_a_thread_that_waits_for_a_job_ends_when_the_jobs_do(opened: Open, kind: Kind) -> None:
+def test_a_thread_that_waits_for_a_job_ends_when_the_jobs_do(
+    opened: Open, kind: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What the runner does: first the jobs are closed, then the host."""
+    for module in ("thread", "child"):
+        monkeypatch.setattr(f"mlxbatch.host.{module}.GRACE", 30.0)
     host = opened(kind)
     host.load()
     end = threading.Event()
 
     def source() -> Iterator[Job]:
         yield job(0)
-        end.wait(10)
+        end.wait(60)
 
     events = host.run(Given(source(), end.is_set), Allowance(1))
     next(events)
     end.set()
     began = time.monotonic()
     events.close()
-    assert time.monotonic() - began < 0.9
+    assert time.monotonic() - began < 10
     host.close()
 
 

@@ -575,14 +575,14 @@ def test_results_come_while_others_are_decoded(place: Place, kind: Kind, monkeyp
 def test_closed_early(place: Place, kind: Kind, workers: int) -> None:
     """What is finished is in the ledger; the fixture sees to threads and children."""
     place.kind = kind
-    place.write_many(20)
-    place.fake["seconds_per_batch"] = 0.05
+    place.write_many(60)
+    place.fake["seconds_per_batch"] = 0.2
     with Ledger.open(place.out) as ledger:
         results = place.start(ledger, batch_size=1, prefetch_items=3, workers=workers)
         finished = [next(results), next(results)]
         began = time.monotonic()
         results.close()  # type: ignore[attr-defined]
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 10
         assert not multiprocessing.active_children()
     assert place.rows() == {result.item.id: "done" for result in finished}
     assert len(place.texts()) == 2
@@ -878,4 +878,4 @@ def test_a_busy_machine_gives_way_at_once_to_ctrl_c(place: Place, pace: list[Pac
         next(results)
         began = time.monotonic()
         results.close()  # type: ignore[attr-defined]
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 10

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import time
 from pathlib import Path
 
 import pytest
@@ -43,9 +42,7 @@ def test_thirteen_recordings_from_end_to_end(whisper_base: Path) -> None:
     again = transcribe("txt,srt,json", "--language", "en")
     assert (again.code, again.summary["skipped"]) == (0, 13)
 
-    began = time.monotonic()
     rendered = transcribe(",".join(FORMATS), "--language", "en")
-    assert time.monotonic() - began < 5
     assert (rendered.summary["rendered"], rendered.summary["windows"]) == (13, 0)
     for name in wanted:
         assert Path(f"out/{name}.txt").read_text("utf-8") == texts[name]

@@ -97,7 +97,7 @@ def test_a_wait_that_was_too_short_and_one_that_is_broken_off(cli: Cli, fake: Fa
     second.send_signal(signal.SIGINT)
     ran = finish(second)
     assert (ran.code, ran.err) == (130, "mlxbatch: interrupted\n")
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 10
     assert json.loads((OUT / ".mlxbatch" / "lock.json").read_text())["pid"] == first.pid
     first.kill()
     finish(first)

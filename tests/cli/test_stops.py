@@ -27,13 +27,13 @@ CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 
 
 def stopped(process: subprocess.Popen[str], number: int, until_there: Callable[[], object]) -> str:
-    """Send a signal when the run is there: what it said on standard error. It has 5 s, on a machine that is at rest."""
+    """Send a signal when the run is there: what it said on standard error. It has 10 s."""
     until(until_there, process)
     family = psutil.Process(process.pid).children(recursive=True)
     began = time.monotonic()
     process.send_signal(number)
     ran = finish(process)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 10
     assert ran.code == CODES[signal.Signals(number)]
     assert "Traceback" not in ran.err
     assert "leaked" not in ran.err

@@ -263,7 +263,7 @@ def test_whisper_base_is_whole_and_checked_at_once(whisper_base: Path) -> None:
     check_whisper(whisper_base)
     begin = time.monotonic()
     assert check_whisper(whisper_base).dims.n_vocab == 51_865
-    assert time.monotonic() - begin < 1
+    assert time.monotonic() - begin < 5
 
 
 @pytest.mark.real
