@@ -96,7 +96,7 @@ class Feed:
         return Job(
             id=self._number,
             item_id=planned.probed.item.id,
-            samples=recording.samples,
+            samples=recording.samples[0],
             seconds=recording.seconds,
             group=planned.group,
             options=self._options,

@@ -84,11 +84,23 @@ def inference_key(*, model_sha: str, engine: str, engine_version: str, options: 
     facts = {
         "model": model_sha,
         "engine": [engine, engine_version],
-        "options": dataclasses.asdict(options),
+        "options": _changing(options),
         "dtype": dtype,
     }
     text = json.dumps(_numbers_as_floats(facts), sort_keys=True)
     return hashlib.blake2b(text.encode("ascii"), digest_size=16).hexdigest()
+
+
+# Options that came after the first keys were written: left out where they change nothing, so that those still hold.
+_NEUTRAL = {"prompt": "", "hotwords": (), "max_tokens": None, "vad": False, "channels": "mix"}
+
+
+def _changing(options: TranscribeOptions) -> dict[str, Any]:
+    return {
+        name: value
+        for name, value in dataclasses.asdict(options).items()
+        if name not in _NEUTRAL or value != _NEUTRAL[name]
+    }
 
 
 def rendering_key(formats: Iterable[str], lines: Mapping[str, object] | None = None) -> str:

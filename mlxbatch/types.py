@@ -14,6 +14,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Task = Literal["transcribe", "synthesize", "separate"]
+# What is made of a recording's channels: one mix, each by itself, or one of them alone (counted from 0).
+Channels = Literal["mix", "split"] | int
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What is asked for one recording; None: what the run asks for. `speakers` names its channels, from the first."""
+
+    language: str | None = None
+    channels: Channels | None = None
+    speakers: tuple[str, ...] | None = None
+    prompt: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +39,7 @@ class Item:
     source: Path
     relpath: Path
     task: Task = "transcribe"
+    wishes: Wishes = field(default_factory=Wishes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +62,20 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """Decoded audio of one item: mono float32 samples, shape [n], at `sample_rate`."""
+    """Decoded audio of one item: float32 samples, shape [tracks, n], at `sample_rate`.
+
+    `channels` tells which channel of the file each track is, counted from 0; None is a mix.
+    """
 
     samples: NDArray[np.float32]
     sample_rate: int
+    channels: tuple[int | None, ...] = (None,)
     warnings: tuple[str, ...] = ()
     truncated: bool = False
 
     @property
     def seconds(self) -> float:
-        return len(self.samples) / self.sample_rate
+        return float(self.samples.shape[1] / self.sample_rate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +84,8 @@ class TranscribeOptions:
 
     The temperature ladder and the three thresholds are those of Radford et al. 2022, "Robust Speech Recognition via
     Large-Scale Weak Supervision", section 4.5. `language` is a Whisper code, None means detect it per recording.
+    `prompt` is text that comes before the recording, `hotwords` are words to be expected in it; `max_tokens` bounds a
+    window's text (None: what the model can). `vad`: only speech is heard. `channels`: what becomes of several.
     """
 
     language: str | None = None
@@ -75,6 +94,11 @@ class TranscribeOptions:
     compression_ratio_threshold: float = 2.4
     logprob_threshold: float = -1.0
     no_speech_threshold: float = 0.6
+    prompt: str = ""
+    hotwords: tuple[str, ...] = ()
+    max_tokens: int | None = None
+    vad: bool = False
+    channels: Channels = "mix"
 
 
 @dataclass(frozen=True, slots=True)

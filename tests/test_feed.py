@@ -41,7 +41,7 @@ class Desk:
         self.decoded.append(name)
         if name.startswith("bad"):
             return Failed(one.probed.item, "decode", "bad")
-        return Prepared(one, Recording(np.zeros(RATE, np.float32), RATE), Fingerprint(0, 0, 0), "")
+        return Prepared(one, Recording(np.zeros((1, RATE), np.float32), RATE), Fingerprint(0, 0, 0), "")
 
 
 def test_a_suspect_is_decoded_only_once_all_else_is_done_with() -> None:

@@ -46,7 +46,7 @@ def measure(folder: Path, kind: Kind, workers: int, seconds: float, patch: pytes
         begin = time.monotonic()
         time.sleep(seconds)
         stages.decoding.append((begin, time.monotonic()))
-        return Recording(np.zeros(RATE, np.float32), RATE)
+        return Recording(np.zeros((1, RATE), np.float32), RATE)
 
     patch.setattr(runner, "decode", slow)
     items = [Item(str(n), folder / f"{n}.wav", Path(str(n))) for n in range(BATCHES)]

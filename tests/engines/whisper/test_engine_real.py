@@ -35,7 +35,7 @@ Told = list[tuple[float, float, str]]
 
 
 def samples_of(name: str) -> NDArray[np.float32]:
-    return decode(Item(name, EXAMPLES / name, Path(name))).samples
+    return decode(Item(name, EXAMPLES / name, Path(name))).samples[0]
 
 
 @pytest.fixture(scope="module")

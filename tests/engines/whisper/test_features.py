@@ -21,7 +21,7 @@ CLIP = Path(__file__).parents[3] / "examples" / "calls" / "dir-intro.wav"
 
 @pytest.fixture(scope="module")
 def clip() -> NDArray[np.float32]:
-    return decode(Item("clip", CLIP, Path("clip"))).samples
+    return decode(Item("clip", CLIP, Path("clip"))).samples[0]
 
 
 def theirs(samples: NDArray[np.float32], n_mels: int) -> NDArray[np.float32]:

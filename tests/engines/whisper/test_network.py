@@ -207,7 +207,7 @@ def test_real_weights_give_what_mlx_audio_gives(whisper_base: Path) -> None:
     from mlxbatch.types import Item
 
     clip = Path(__file__).parents[3] / "examples" / "books" / "sense_and_sensibility_01_austen_64kb-0880.wav"
-    features = log_mel(decode(Item("clip", clip, Path("clip"))).samples, 80)[None]
+    features = log_mel(decode(Item("clip", clip, Path("clip"))).samples[0], 80)[None]
     vocabulary = Vocabulary.read(whisper_base / "tokenizer.json")
     prompt = [*vocabulary.prompt("en", "transcribe"), vocabulary.timestamp_begin, 634, 390, 406, 364]
     encoded, logits = run(load(whisper_base), features, prompt)
