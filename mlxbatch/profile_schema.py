@@ -5,6 +5,7 @@ Only `mlxbatch.profile` imports this module, and only when it loads, because pyd
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -36,9 +37,16 @@ def _wired(text: str) -> str:
     return text if text in ("none", "auto") else _amount(text)
 
 
+def _ladder(steps: list[float]) -> list[float]:
+    if not (steps and all(0 <= step <= 2 for step in steps) and all(low < high for low, high in pairwise(steps))):
+        raise ValueError("not rising numbers from 0 to 2")
+    return steps
+
+
 Amount = Annotated[str, AfterValidator(_amount)]
 Size = Annotated[str, AfterValidator(_size)]
 Wired = Annotated[str, AfterValidator(_wired)]
+Ladder = Annotated[list[float], AfterValidator(_ladder)]
 
 AMOUNT = 'a size such as "12GB" or "12GiB", or a share of the device\'s memory such as "75%"'
 SIZE = 'a size such as "512MB" or "1.5GiB"'
@@ -72,6 +80,16 @@ class Transcribe(Section):
     encode_rows: int = Field(default=8, ge=1, le=64, description="a whole number of windows from 1 to 64")
     encode_streams: int = Field(default=1, ge=1, le=16, description="a whole number from 1 to 16")
     cpu_streams: int = Field(default=1, ge=1, le=16, description="a whole number from 1 to 16")
+    task: Literal["transcribe", "translate"] = Field(default="transcribe", description='"transcribe" or "translate"')
+    prompt: str = Field(default="", description="text that comes before each recording, empty for none")
+    hotwords: list[str] = Field(default=[], description='a list of words, such as ["Zsófia", "Kubernetes"]')
+    max_tokens: int | None = Field(default=None, ge=8, le=224, description="a whole number from 8 to 224")
+    temperatures: Ladder = Field(
+        default=[0.0, 0.2, 0.4, 0.6, 0.8, 1.0], description="rising numbers from 0 to 2, such as [0.0, 0.2, 0.4]"
+    )
+    compression_ratio_threshold: float = Field(default=2.4, gt=0, allow_inf_nan=False, description="a number over 0")
+    logprob_threshold: float = Field(default=-1.0, le=0, allow_inf_nan=False, description="a number of at most 0")
+    no_speech_threshold: float = Field(default=0.6, ge=0, le=1, description="a number from 0 to 1")
 
 
 class Pipeline(Section):

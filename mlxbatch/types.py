@@ -140,13 +140,17 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class WindowStats:
-    """What one window took. `latency` is the time from entering a batch to leaving it, retries included."""
+    """What one window took. `latency` is the time from entering a batch to leaving it, retries included.
+
+    `cut`: its text was cut off at the limit of tokens, and what was said after that is missing.
+    """
 
     start: float
     seconds: float
     tokens: int
     latency: float
     attempts: int = 1
+    cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)

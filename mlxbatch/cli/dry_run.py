@@ -24,8 +24,8 @@ from mlxbatch.words import clock, count, minutes
 def preview(request: Request) -> int:
     """List every input with what would be done and why, then the groups; 0 even where something would fail."""
     found = asked.find_inputs(request)
-    decisions, missing = _decisions(request, found.items)
-    notes = [*asked.notes(request), *([f"the model would be fetched first: {missing}"] if missing else [])]
+    decisions, missing, about_model = _decisions(request, found.items)
+    notes = [*asked.notes(request), *about_model, *([f"the model would be fetched first: {missing}"] if missing else [])]
     notes += [f"would fail: {problem}" for problem in found.problems]
     notes += [] if decisions or found.problems else [asked.nothing_found(request, found)]
     for note in notes if not request.flags.quiet else ():
@@ -40,18 +40,22 @@ def preview(request: Request) -> int:
 Decisions = list[tuple[Item, Decision]]
 
 
-def _decisions(request: Request, items: Sequence[Item]) -> tuple[Decisions, str]:
-    """What is to be done for each item, and what is missing of the model, in which case nothing stored can hold."""
+def _decisions(request: Request, items: Sequence[Item]) -> tuple[Decisions, str, list[str]]:
+    """What is to be done for each item, what is missing of the model, and what is to be known of it.
+
+    Where it is missing, nothing stored can hold.
+    """
     try:
         chosen = asked.choose_all(request, offline=True, say=lambda text: None)
     except SetupError as error:
-        return [(item, Infer("new")) for item in items], str(error)
+        return [(item, Infer("new")) for item in items], str(error), []
+    notes = asked.suits(request, chosen)
     settings = asked.run_settings(request, chosen)
     with ExitStack() as stack:
         ledger = None
         if (request.output / FOLDER / FILE).exists():
             ledger = stack.enter_context(Ledger.open(request.output, read_only=True))
-        return [(item, decide(item, ledger, settings)) for item in items], ""
+        return [(item, decide(item, ledger, settings)) for item in items], "", notes
 
 
 def _probe(items: Sequence[Item]) -> tuple[list[Probed], list[ItemError]]:

@@ -123,7 +123,8 @@ Formats = Annotated[
         "--format",
         metavar="LIST",
         envvar="MLXBATCH_FORMAT",
-        help="Any of txt, srt, vtt and json, with commas between. A further format needs no second inference.",
+        help="Any of txt, srt, vtt, tsv, csv, json, jsonl and rttm, with commas between. A further format needs no "
+        "second inference.",
         rich_help_panel=PANEL_HOW,
     ),
 ]

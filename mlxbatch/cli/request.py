@@ -12,6 +12,7 @@ from mlxbatch.cli.log import Level
 from mlxbatch.discover import Found, discover, read_list
 from mlxbatch.engines.base import EngineSpec
 from mlxbatch.engines.registry import VERSIONS
+from mlxbatch.engines.whisper.abilities import Abilities
 from mlxbatch.errors import UsageError, show
 from mlxbatch.governor import Policy
 from mlxbatch.ledger import inference_key, rendering_key
@@ -94,7 +95,18 @@ class Request:
 
     @property
     def options(self) -> TranscribeOptions:
-        return TranscribeOptions(language=self.language)
+        settings = self.profile.transcribe
+        return TranscribeOptions(
+            language=self.language,
+            task=settings.task,
+            temperatures=tuple(settings.temperatures),
+            compression_ratio_threshold=settings.compression_ratio_threshold,
+            logprob_threshold=settings.logprob_threshold,
+            no_speech_threshold=settings.no_speech_threshold,
+            prompt=settings.prompt,
+            hotwords=tuple(settings.hotwords),
+            max_tokens=settings.max_tokens,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +154,23 @@ def choose_all(request: Request, *, offline: bool, say: Callable[[str], None]) -
     """The model asked for, and the one that takes over from it where the profile names one."""
     fallback = request.profile.governor.fallback_model
     return [choose(name, offline=offline, say=say) for name in (request.model, fallback) if name]
+
+
+def suits(request: Request, chosen: Sequence[Chosen]) -> list[str]:
+    """What the user should know of what is asked of each model; UsageError where one of them cannot do it.
+
+    To be asked before any audio is read. Reading a vocabulary takes a moment, so only where it matters.
+    """
+    options, found = request.options, []
+    asked = options.language or options.task == "translate" or options.prompt or options.hotwords
+    for one in chosen if asked else ():
+        if one.engine == "whisper" and one.path is not None:
+            abilities = Abilities.read(one.path)
+            if refusal := abilities.refusal(options):
+                raise UsageError(f"{show(one.name)} {refusal}")
+            if note := abilities.note(options):
+                found.append(f"{show(one.name)} {note}")
+    return found
 
 
 def model_key(request: Request, chosen: Chosen) -> ModelKey:

@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from mlxbatch.cli import options
+from mlxbatch.cli import options, options_decoding
 
 EPILOG = """
 Examples:
@@ -17,6 +17,8 @@ mlxbatch transcribe talks/ -o text/
 mlxbatch transcribe calls/ -o out/ --format txt,srt,json --language en
 
 find /data -name '*.mp3' -print0 | mlxbatch transcribe --files-from - --root /data -o out/ --json
+
+mlxbatch transcribe calls/ -o english/ --task translate --hotwords 'Grimmelshausen, Fuchshaim'
 
 mlxbatch transcribe calls/ -o out/ --time-limit 6h --wait 30m --nice 10 --max-load 8
 
@@ -36,6 +38,14 @@ def transcribe(
     profile: options.ProfileName = None,
     language: options.Language = None,
     formats: options.Formats = "txt",
+    task: options_decoding.Task = None,
+    prompt: options_decoding.Prompt = None,
+    hotwords: options_decoding.Hotwords = None,
+    max_tokens: options_decoding.MaxTokens = None,
+    temperature: options_decoding.Temperature = None,
+    compression_ratio_threshold: options_decoding.CompressionRatio = None,
+    logprob_threshold: options_decoding.Logprob = None,
+    no_speech_threshold: options_decoding.NoSpeech = None,
     batch_size: options.BatchSize = None,
     workers: options.Workers = None,
     memory_limit: options.MemoryLimit = None,
@@ -62,7 +72,7 @@ def transcribe(
 ) -> None:
     """Turn speech into text: every recording below INPUTS, in one batch.
 
-    Each recording gets a text file of its own below the output directory, or subtitles, or JSON.
+    Each recording gets a text file of its own below the output directory, or subtitles, tables or JSON.
 
     Windows of many recordings share each pass of the model. A crash or Ctrl-C costs the work in flight, no more.
     """
@@ -81,6 +91,14 @@ def transcribe(
     overrides = {
         "transcribe.model": model,
         "transcribe.batch_size": batch_size,
+        "transcribe.task": task,
+        "transcribe.prompt": prompt,
+        "transcribe.hotwords": hotwords,
+        "transcribe.max_tokens": max_tokens,
+        "transcribe.temperatures": temperature,
+        "transcribe.compression_ratio_threshold": compression_ratio_threshold,
+        "transcribe.logprob_threshold": logprob_threshold,
+        "transcribe.no_speech_threshold": no_speech_threshold,
         "pipeline.workers": workers,
         "device.memory_limit": memory_limit,
         "governor.on_pressure": on_pressure,

@@ -15,13 +15,13 @@ import mlx.core as mx
 from mlxbatch import device, kernels
 from mlxbatch.engines.base import Admit, EngineSpec, Jobs
 from mlxbatch.engines.whisper import network
+from mlxbatch.engines.whisper.abilities import Abilities
 from mlxbatch.engines.whisper.encoding import EncoderStreams
 from mlxbatch.engines.whisper.features import log_mel
 from mlxbatch.engines.whisper.network import KeysValues
 from mlxbatch.engines.whisper.queue import WindowQueue
 from mlxbatch.engines.whisper.rules import Rules
-from mlxbatch.engines.whisper.slots import GrowingCache, Slots, Trial
-from mlxbatch.engines.whisper.tokens import Vocabulary, multilingual
+from mlxbatch.engines.whisper.slots import PromptCache, Slots, Trial, prefill_length
 from mlxbatch.engines.whisper.windows import (
     FRAMES_PER_STAMP,
     SAMPLE_RATE,
@@ -73,9 +73,8 @@ class WhisperEngine:
         files = check_whisper(spec.model)
         self._spec, self._dims = spec, files.dims
         self._dtype: mx.Dtype = getattr(mx, spec.dtype)
-        self._vocabulary = Vocabulary.read(files.tokenizer)
-        many = multilingual(spec.model, self._vocabulary, files.dims.n_vocab)
-        self._languages = self._vocabulary.languages if many else {}
+        self._abilities = Abilities.read(spec.model)
+        self._vocabulary, self._languages = self._abilities.vocabulary, self._abilities.languages
         config = json.loads(files.config.read_text("utf-8"))
         settings = device.DeviceSettings(**spec.device)
         on_disk = sum(path.stat().st_size for path in files.weights)
@@ -115,8 +114,7 @@ class WhisperEngine:
                 return
 
     def _seat_none(self) -> None:
-        max_tokens = self._dims.n_text_ctx // 2
-        self._slots = Slots(self._network.decoder, self._rules, self._spec.batch_size, max_tokens)
+        self._slots = Slots(self._network.decoder, self._rules, self._spec.batch_size)
         self._seated: dict[Trial, Seated] = {}
         self._taken: list[Window] = []  # out of the queue, not yet seated
 
@@ -154,10 +152,10 @@ class WhisperEngine:
     # ---- a window comes in
 
     def _open(self, job: Job) -> Window | None:
-        language = job.options.language
-        if language is None or language in (self._languages or ("en",)):
-            return Window(job, language=language)
-        self._outputs.append(JobFailed(job.id, f"the model does not know the language {language!r}"))
+        refusal = self._abilities.refusal(job.options)
+        if refusal is None:
+            return Window(job, language=job.options.language)
+        self._outputs.append(JobFailed(job.id, f"the model {refusal}"))
         return None
 
     def _features(self, window: Window) -> mx.array:
@@ -223,40 +221,57 @@ class WhisperEngine:
             self._limit, self._well = min(2 * self._limit, self._spec.batch_size), 0
 
     def _seat(self, windows: list[Window], cross: list[KeysValues], entered: float) -> None:
-        """Prefill each window's prompt, detect the language where it is not known, and put the windows into slots."""
-        vocabulary, decoder, n = self._vocabulary, self._network.decoder, len(windows)
-        cache = GrowingCache(self._dims.n_text_layer)
-        hidden = decoder(mx.full((n, 1), vocabulary.sot), mx.zeros((n, 1), mx.int32), cache, cross)
-        logits = decoder.logits(hidden[:, 0])
-        no_speech = mx.softmax(logits, axis=-1)[:, vocabulary.no_speech].tolist()
-        languages = self._spoken(windows, logits)
+        """Detect the language where it is not known, prefill each window's prompt, and put the windows into slots."""
+        starts = [[self._vocabulary.sot]] * len(windows)
+        languages = self._spoken(windows, self._prefill(starts, cross)[1])
         prompts = [self._prompt(window, language) for window, language in zip(windows, languages, strict=True)]
-        rest = mx.array([prompt[1:] for prompt in prompts], mx.int32).reshape(n, -1)
-        if rest.size:
-            decoder(rest, mx.broadcast_to(mx.arange(1, len(prompts[0])), rest.shape), cache, cross)
+        cache, logits = self._prefill(prompts, cross)
+        no_speech = mx.softmax(logits, axis=-1)[:, self._vocabulary.no_speech].tolist()
         for index, window in enumerate(windows):
             seated = Seated(window, languages[index], no_speech[index], window.entered or entered, window.rung)
             trial = self._trial(seated, prompts[index])
             self._seated[trial] = seated
             self._slots.join(trial, cross, cache, index)
 
+    def _prefill(self, prompts: list[list[int]], cross: list[KeysValues]) -> tuple[PromptCache, mx.array]:
+        """Keys and values of prompts of any lengths, and the logits [n, n_vocab] at each one's start of transcript.
+
+        Short ones are padded behind, where no token of their own looks: a row gets what it gets alone.
+        """
+        vocabulary, decoder, cache = self._vocabulary, self._network.decoder, PromptCache()
+        length = prefill_length(prompts, self._dims.n_text_ctx)
+        tokens = mx.array([prompt + [vocabulary.eot] * (length - len(prompt)) for prompt in prompts], mx.int32)
+        hidden = decoder(tokens, mx.broadcast_to(mx.arange(length), tokens.shape), cache, cross)
+        starts = mx.array([prompt.index(vocabulary.sot) for prompt in prompts])
+        return cache, decoder.logits(hidden[mx.arange(len(prompts)), starts])
+
     def _spoken(self, windows: list[Window], logits: mx.array) -> list[str]:
-        """Each window's language: as given, else the most probable of the language tokens after start-of-transcript."""
-        if not self._languages:
-            return ["en"] * len(windows)
+        """Each window's language: as given, else the most probable of the language tokens after start-of-transcript.
+
+        `logits` are those of that token alone, without a prompt, whose own language would count: openai/whisper
+        `detect_language`. They are not evaluated where all languages are given.
+        """
+        if not self._languages or all(window.language for window in windows):
+            return [window.language or "en" for window in windows]
         codes = list(self._languages)
         best = mx.argmax(logits[:, mx.array(list(self._languages.values()))], axis=-1).tolist()
         return [window.language or codes[index] for window, index in zip(windows, best, strict=True)]
 
     def _prompt(self, window: Window, language: str) -> list[int]:
-        if not self._languages:
-            return [self._vocabulary.sot]
-        return self._vocabulary.prompt(language, window.job.options.task)
+        """What the window's decoding starts from: the run's prompt comes before each of a recording's windows."""
+        options = window.job.options
+        before = self._vocabulary.before(options.prompt, options.hotwords)
+        start = self._vocabulary.prompt(language, options.task) if self._languages else [self._vocabulary.sot]
+        return before + start
 
     def _trial(self, seated: Seated, prompt: list[int]) -> Trial:
-        temperature = seated.window.job.options.temperatures[seated.rung]
-        seed = seated.window.seed(temperature) if temperature else 0
-        return Trial(prompt, seated.window.end_stamp, temperature, seed)
+        options = seated.window.job.options
+        temperature = options.temperatures[seated.rung]
+        before = prompt[: prompt.index(self._vocabulary.sot)]
+        seed = seated.window.seed(temperature, before) if temperature else 0
+        # As many tokens as openai/whisper's `sample_len`, and never past the model's context.
+        most = min(self._dims.n_text_ctx // 2, self._dims.n_text_ctx - len(prompt))
+        return Trial(prompt, seated.window.end_stamp, min(options.max_tokens or most, most), temperature, seed)
 
     # ---- a window goes out
 
@@ -294,10 +309,13 @@ class WhisperEngine:
         self._recover()
         begin = self._vocabulary.timestamp_begin
         found, advance = ([], WINDOW_STAMPS) if silence else pieces(trial.tokens, begin, window.end_stamp)
+        if trial.cut and found and trial.tokens[-1] >= begin:
+            advance = found[-1].end  # cut off where a segment ends: nothing is lost if the next window begins there
         segments = [self._segment(piece, seated, trial, ratio) for piece in found]
         latency = time.monotonic() - seated.entered
         language = window.language if silence else seated.language
-        following = self._emit(window, segments, language, advance, len(trial.tokens), latency, seated.attempts)
+        lost = trial.cut and not silence and advance == WINDOW_STAMPS
+        following = self._emit(window, segments, language, advance, len(trial.tokens), latency, seated.attempts, lost)
         self._queue.push(following)
 
     def _again(self, trial: Trial, seated: Seated) -> bool:
@@ -339,11 +357,12 @@ class WhisperEngine:
         tokens: int,
         latency: float,
         attempts: int,
+        cut: bool = False,
     ) -> Window | None:
         """Put out a finished window; returns the one that follows it."""
         following = window.following(advance * FRAMES_PER_STAMP, language)
         spoken = tuple(segment for segment in segments if segment.text and segment.end > segment.start)
-        stats = WindowStats(window.start, window.seconds, tokens, latency, attempts)
+        stats = WindowStats(window.start, window.seconds, tokens, latency, attempts, cut)
         self._outputs.append(
             Output(window.job.id, window.index, spoken, stats, last=following is None, language=language)
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import mlx.core as mx
@@ -12,6 +13,8 @@ from mlxbatch.engines.whisper.rules import Rules, RuleState, put
 # Lengths of the self-attention cache, and the model's context last. Few shapes, so that MLX's buffer cache stays small;
 # short texts pay for 64 only.
 CACHE_LENGTHS = (64, 128, 256)
+# Start of transcript, language and task: a prompt without text before it.
+BARE = 3
 
 
 @dataclass(eq=False)
@@ -20,6 +23,7 @@ class Trial:
 
     prompt: list[int]
     end: int  # the last timestamp that the audio allows, in steps of 20 ms
+    limit: int  # tokens it may say
     temperature: float = 0.0
     seed: int = 0
     tokens: list[int] = field(default_factory=list)
@@ -27,6 +31,7 @@ class Trial:
     audio: int = 0  # positions of encoded audio, set when it joins
     drawn: int = 0  # samples drawn so far, which numbers the random keys
     finished: bool = False
+    cut: bool = False  # finished because of the limit
 
     @property
     def avg_logprob(self) -> float:
@@ -34,25 +39,23 @@ class Trial:
         return self.logprob / (len(self.tokens) + 1)
 
 
-class GrowingCache:
-    """Keys and values of a prompt, built up by concatenation: used to prefill a row before it joins."""
+class PromptCache:
+    """Keys and values of prompts that are prefilled before their rows join (SelfCache): one call, from the start."""
 
-    def __init__(self, layers: int) -> None:
-        self.layers: list[KeysValues | None] = [None] * layers
-
-    @property
-    def length(self) -> int:
-        first = self.layers[0]
-        return 0 if first is None else first[0].shape[2]
+    def __init__(self) -> None:
+        self.layers: list[KeysValues] = []
 
     def append(self, layer: int, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array, mx.array]:
-        held = self.layers[layer]
-        if held is not None:
-            keys, values = mx.concatenate([held[0], keys], axis=2), mx.concatenate([held[1], values], axis=2)
-        self.layers[layer] = (keys, values)
-        total, new = keys.shape[2], keys.shape[2] - (0 if held is None else held[0].shape[2])
-        seen = mx.arange(total)[None, :] <= mx.arange(total - new, total)[:, None]
-        return keys, values, seen
+        assert layer == len(self.layers)
+        self.layers.append((keys, values))
+        places = mx.arange(keys.shape[2])
+        return keys, values, places[None, :] <= places[:, None]
+
+
+def prefill_length(prompts: Sequence[Sequence[int]], context: int) -> int:
+    """To how many tokens prompts are padded to be prefilled at once: as they are where none has text before it."""
+    longest = max(len(prompt) for prompt in prompts)
+    return longest if longest <= BARE else min(next(n for n in (*CACHE_LENGTHS, context) if n >= longest), context)
 
 
 class Slots:
@@ -62,8 +65,8 @@ class Slots:
     and the longest audio need, each rounded up to a bucket: shapes stay few, and a last window does not pay for eight.
     """
 
-    def __init__(self, decoder: Decoder, rules: Rules, size: int, max_tokens: int) -> None:
-        self.decoder, self.rules, self.size, self.max_tokens = decoder, rules, size, max_tokens
+    def __init__(self, decoder: Decoder, rules: Rules, size: int) -> None:
+        self.decoder, self.rules, self.size = decoder, rules, size
         context = decoder.positional_embedding.shape[0]
         self._lengths = [*(n for n in CACHE_LENGTHS if n < context), context]
         self._trials: list[Trial | None] = []
@@ -83,18 +86,17 @@ class Slots:
     def free(self) -> int:
         return self.size - len(self.live)
 
-    def join(self, trial: Trial, cross: list[KeysValues], prompt: GrowingCache, index: int) -> None:
-        """Put row `index` of a prefilled prompt and its audio's keys and values into a free slot.
+    def join(self, trial: Trial, cross: list[KeysValues], prompts: PromptCache, index: int) -> None:
+        """Put row `index` of prefilled prompts and its audio's keys and values into a free slot.
 
-        The whole row is written: a NaN that the slot's last window left behind would get through the mask (0 * NaN).
+        Of its prompt as much as is its own: what is behind that is padding. The whole row is written: a NaN that the slot's last window left behind would get through the mask (0 * NaN).
         """
         trial.audio = cross[0][0].shape[2]
-        row = self._free_row(cross, prompt)
+        row = self._free_row(cross, prompts, len(trial.prompt))
         for held, new in zip(self._cross, cross, strict=True):
             _write(held, row, new, index)
-        for held, pair in zip(self._cache, prompt.layers, strict=True):
-            assert pair is not None
-            _write(held, row, pair, index)
+        for held, pair in zip(self._cache, prompts.layers, strict=True):
+            _write(held, row, _first(pair, len(trial.prompt)), index)
         self._begin(row, trial)
 
     def restart(self, old: Trial, new: Trial) -> None:
@@ -159,7 +161,7 @@ class Slots:
             trial.finished = token == self.rules.eot or logprob != logprob
             if not trial.finished:
                 trial.tokens.append(token)
-                trial.finished = len(trial.tokens) >= self.max_tokens
+                trial.finished = trial.cut = len(trial.tokens) >= trial.limit
             if trial.finished:
                 finished.append(trial)
         return finished
@@ -178,15 +180,15 @@ class Slots:
     def _length(self) -> int:
         return self._cache[0][0].shape[2]
 
-    def _free_row(self, cross: list[KeysValues], prompt: GrowingCache) -> int:
+    def _free_row(self, cross: list[KeysValues], prompts: PromptCache, length: int) -> int:
         """A row to write to, after making the arrays as large as it takes."""
         if not self._cross:
             self._cross = [_empty(pair) for pair in cross]
-            self._cache = [_empty(pair) for pair in prompt.layers if pair is not None]
+            self._cache = [_empty(pair) for pair in prompts.layers]
         if None not in self._trials:
             self._resize(min(self.size, max(1, 2 * len(self._trials))))
         self._cross = [_padded(pair, len(self._trials), cross[0][0].shape[2]) for pair in self._cross]
-        self._lengthen(prompt.length + 1)
+        self._lengthen(length + 1)
         return self._trials.index(None)
 
     def _lengthen(self, length: int) -> None:
@@ -247,6 +249,10 @@ def _padded(pair: KeysValues, rows: int, length: int) -> KeysValues:
         return pair
     width = [(0, max(0, rows - have_rows)), (0, 0), (0, max(0, length - have_length)), (0, 0)]
     return mx.pad(pair[0], width), mx.pad(pair[1], width)
+
+
+def _first(pair: KeysValues, length: int) -> KeysValues:
+    return pair[0][:, :, :length], pair[1][:, :, :length]
 
 
 def _write(held: KeysValues, row: int, new: KeysValues, index: int) -> None:

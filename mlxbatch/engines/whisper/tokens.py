@@ -21,6 +21,7 @@ class Vocabulary:
     sot: int
     transcribe: int
     translate: int
+    start_of_prev: int
     no_speech: int
     timestamp_begin: int
     languages: dict[str, int]
@@ -37,6 +38,7 @@ class Vocabulary:
             sot=ids["<|startoftranscript|>"],
             transcribe=ids["<|transcribe|>"],
             translate=ids["<|translate|>"],
+            start_of_prev=ids["<|startofprev|>"],
             no_speech=ids[next(name for name in _NO_SPEECH if name in ids)],
             timestamp_begin=ids["<|notimestamps|>"] + 1,
             languages={code: ids[f"<|{code}|>"] for code in LANGUAGES if f"<|{code}|>" in ids},
@@ -46,6 +48,22 @@ class Vocabulary:
     def prompt(self, language: str, task: str) -> list[int]:
         """The tokens a window's decoding starts from."""
         return [self.sot, self.languages[language], self.translate if task == "translate" else self.transcribe]
+
+    def before(self, prompt: str, hotwords: Sequence[str]) -> list[int]:
+        """What comes before a window's own prompt: <|startofprev|>, the hotwords, the prompt; [] where there is neither.
+
+        The prompt as openai/whisper's `initial_prompt`, the hotwords as faster-whisper's: " one, two" ahead of it. The
+        model takes all that for text said before. ValueError names a special token that is written out in them.
+        """
+        words = ", ".join(hotwords)
+        said = [*self._said(words), *self._said(prompt)]
+        return [self.start_of_prev, *said] if said else []
+
+    def _said(self, text: str) -> list[int]:
+        ids = _ids(self.tokenizer, f" {text.strip()}") if text.strip() else []
+        for special in (i for i in ids if i >= self.eot):
+            raise ValueError(self.tokenizer.id_to_token(special))
+        return ids
 
     def text(self, ids: Sequence[int]) -> str:
         """Text of the ids below `eot`; incomplete UTF-8 becomes U+FFFD."""

@@ -79,10 +79,10 @@ class Window:
         """Digital silence, in which there is nothing to hear and much to imagine."""
         return not np.any(self.samples)
 
-    def seed(self, temperature: float) -> int:
-        """Where this window's random keys start: a function of its content and the temperature alone."""
+    def seed(self, temperature: float, before: Sequence[int] = ()) -> int:
+        """Where this window's random keys start: a function of its content, the temperature and the text before it."""
         digest = hashlib.blake2b(self.samples.tobytes(), digest_size=6)
-        digest.update(f"{temperature:.3f}".encode())
+        digest.update(f"{temperature:.3f}{''.join(f' {token}' for token in before)}".encode())
         return int.from_bytes(digest.digest(), "little")
 
     def following(self, advance: int, language: str | None) -> Window | None:

@@ -30,6 +30,7 @@ def small_vocabulary(suppressed: tuple[int, ...] = ()) -> Vocabulary:
         sot=13,
         transcribe=15,
         translate=16,
+        start_of_prev=17,
         no_speech=18,
         timestamp_begin=STAMP,
         languages={"en": 14},

@@ -248,7 +248,7 @@ def test_a_language_that_the_model_lacks_fails_its_recording(short: Path) -> Non
     jobs = [job(number, noise(RATE), replace(GREEDY, language=code)) for number, code in enumerate(("yue", "en"))]
     events = run(short, jobs)
     assert [event for event in events if event.job_id == 0] == [
-        JobFailed(0, "the model does not know the language 'yue'")
+        JobFailed(0, "the model knows 99 languages, but not Cantonese (yue); the nearest is Chinese (zh)")
     ]
     assert any(isinstance(event, Output) and event.last for event in events if event.job_id == 1)
 

@@ -12,7 +12,7 @@ import pytest
 from mlxbatch.engines.whisper import network
 from mlxbatch.engines.whisper.network import KeysValues, Network
 from mlxbatch.engines.whisper.rules import Rules
-from mlxbatch.engines.whisper.slots import GrowingCache, Slots, Trial
+from mlxbatch.engines.whisper.slots import PromptCache, Slots, Trial
 from mlxbatch.engines.whisper.tokens import Vocabulary
 from mlxbatch.models.check import check_whisper
 from tests.engines.whisper.parts import short_whisper
@@ -33,17 +33,17 @@ class Rig:
         self.max_tokens = LONG
 
     def slots(self, size: int) -> Slots:
-        return Slots(self.network.decoder, self.rules, size, self.max_tokens)
+        return Slots(self.network.decoder, self.rules, size)
 
     def trial(self, temperature: float = 0.0, seed: int = 0, end: int = 1500) -> Trial:
-        return Trial(self.prompt, end, temperature, seed)
+        return Trial(self.prompt, end, self.max_tokens, temperature, seed)
 
-    def prefilled(self, window: int) -> tuple[list[KeysValues], GrowingCache]:
+    def prefilled(self, window: int) -> tuple[list[KeysValues], PromptCache]:
         # Of different lengths, so that rows have neighbours with more audio and with less.
         audio = mx.random.normal((1, 1500 - 250 * (max(window, 0) % 3), 64), key=mx.random.key(max(window, 0)))
         if window == NAN:
             audio = mx.full(audio.shape, mx.nan)
-        cross, cache = self.network.decoder.cross(audio), GrowingCache(2)
+        cross, cache = self.network.decoder.cross(audio), PromptCache()
         self.network.decoder(mx.array([self.prompt]), mx.arange(3)[None], cache, cross)
         return cross, cache
 
