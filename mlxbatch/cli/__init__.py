@@ -10,7 +10,7 @@ import typer
 import typer.main
 
 from mlxbatch import __version__
-from mlxbatch.cli import doctor, models, options, profiles, report, transcribe
+from mlxbatch.cli import doctor, models, options, profiles, report, schema, transcribe
 from mlxbatch.cli.ending import Ending
 from mlxbatch.cli.verdict import verdict
 from mlxbatch.errors import MlxBatchError
@@ -66,6 +66,7 @@ def _root(
 app.command("transcribe", epilog=transcribe.EPILOG)(transcribe.transcribe)
 app.command("doctor", epilog=doctor.EPILOG)(doctor.doctor)
 app.command("report", epilog=report.EPILOG)(report.report)
+app.command("schema", epilog=schema.EPILOG)(schema.schema)
 app.add_typer(models.app, name="models")
 app.add_typer(profiles.app, name="profiles")
 

@@ -1,6 +1,6 @@
 """All that is known of a transcript, as JSON for programs.
 
-Schema 1, in this order; keys may be added under the same number, none is renamed or left out:
+Schema 1 (transcript.schema.json), in this order; keys may be added under the same number, none is renamed or left out:
 
     schema      1
     source      file name of the recording (bytes that are no UTF-8 as \\xNN), or null
@@ -41,12 +41,13 @@ def render_json(transcript: Transcript, item: Item | None = None) -> str:
         "truncated": transcript.truncated,
         "warnings": [_encodable(warning) for warning in transcript.warnings],
         "text": _encodable(transcript.text),
-        "segments": [_segment(segment) for segment in transcript.segments],
+        "segments": [segment_record(segment) for segment in transcript.segments],
     }
     return json.dumps(record, ensure_ascii=False, allow_nan=False, indent=2) + "\n"
 
 
-def _segment(segment: Segment) -> dict[str, object]:
+def segment_record(segment: Segment) -> dict[str, object]:
+    """All that is known of a segment, fit for JSON."""
     return _timed(segment) | {"text": _encodable(segment.text.strip()), "words": [_timed(w) for w in segment.words]}
 
 

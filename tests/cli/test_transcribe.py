@@ -199,7 +199,7 @@ def test_a_missing_openblas_is_said_once(run: Run, monkeypatch: pytest.MonkeyPat
         (["nowhere", "-o", "out"], ["no such file or directory: nowhere"]),
         (["-o", "out"], ["no inputs", "--files-from"]),
         (["in", "-o", "out", "--language", "germn"], ["'germn'", "'german'"]),
-        (["in", "-o", "out", "--format", "txt,str"], ["'str'", "'srt'", "txt, srt, vtt, json"]),
+        (["in", "-o", "out", "--format", "txt,str"], ["'str'", "'srt'", "txt, srt, vtt, tsv, csv, json, jsonl, rttm"]),
         (["in", "-o", "out", "--format", ","], ["no format"]),
         (["in", "-o", "out", "--profile", "linux-cpi"], ["'linux-cpi'", "'linux-cpu'"]),
         (["in", "-o", "out", "--profile", "./mine.toml"], ["mine.toml"]),

@@ -137,9 +137,9 @@ def compression_ratio(text: str) -> float:
     return len(data) / len(zlib.compress(data))
 
 
-def is_silence(no_speech_prob: float, avg_logprob: float, options: TranscribeOptions) -> bool:
-    """No speech, as the paper judges it: the model says so, and is unsure of what it wrote instead."""
-    return no_speech_prob > options.no_speech_threshold and avg_logprob < options.logprob_threshold
+def is_silence(no_speech_prob: float, avg_logprob: float, options: TranscribeOptions, echo: bool = False) -> bool:
+    """No speech, as the paper judges it: the model says so, and is unsure of what it wrote instead, or echoes a prompt."""
+    return no_speech_prob > options.no_speech_threshold and (echo or avg_logprob < options.logprob_threshold)
 
 
 def needs_retry(ratio: float, avg_logprob: float, options: TranscribeOptions) -> bool:
