@@ -25,7 +25,11 @@ def preview(request: Request) -> int:
     """List every input with what would be done and why, then the groups; 0 even where something would fail."""
     found = asked.find_inputs(request)
     decisions, missing, about_model = _decisions(request, found.items)
-    notes = [*asked.notes(request), *about_model, *([f"the model would be fetched first: {missing}"] if missing else [])]
+    notes = [
+        *asked.notes(request),
+        *about_model,
+        *([f"the model would be fetched first: {missing}"] if missing else []),
+    ]
     notes += [f"would fail: {problem}" for problem in found.problems]
     notes += [] if decisions or found.problems else [asked.nothing_found(request, found)]
     for note in notes if not request.flags.quiet else ():

@@ -36,9 +36,9 @@ def _read(path: Path) -> str:
 
 
 def _hotwords(text: str) -> list[str]:
-    """ "Zsófia, Kubernetes" -> ["Zsófia", "Kubernetes"], each once."""
+    """ "Zsófia, Kubernetes" -> ["Zsófia", "Kubernetes"], each once; an empty text is none, whatever the profile has."""
     words = list(dict.fromkeys(" ".join(word.split()) for word in text.split(",") if word.strip()))
-    if not words:
+    if text and not words:
         raise UsageError("--hotwords names no word: give some with commas between, such as 'Zsófia, Kubernetes'")
     return words
 

@@ -32,5 +32,5 @@ def test_a_line_is_one_line_everywhere(text: str, line: str) -> None:
 
 
 def test_the_formats() -> None:
-    assert list(WRITERS) == ["txt", "srt", "vtt", "json"]
+    assert list(WRITERS) == ["txt", "srt", "vtt", "tsv", "csv", "json", "jsonl", "rttm"]
     assert all(isinstance(render(Transcript((), None, 0.0), None), str) for render in WRITERS.values())

@@ -12,13 +12,15 @@ from mlxbatch.types import TranscribeOptions
 
 # Of the text, in one run. What is left is what the model puts around it: "We are going to talk about the ...".
 SHARE = 0.5
+# Characters that two texts rarely share by chance: "you" has most of its letters in "about".
+LEAST = 6
 
 
 def is_echo(text: str, options: TranscribeOptions) -> bool:
     """Whether half of the text or more is one stretch of the prompt or of the hotwords; case does not count."""
     said = text.strip().casefold()
     sources = (options.prompt.casefold(), ", ".join(options.hotwords).casefold())
-    return bool(said) and max(_longest(said, source) for source in sources) >= SHARE * len(said)
+    return max(_longest(said, source) for source in sources) >= max(LEAST, SHARE * len(said))
 
 
 def _longest(text: str, source: str) -> int:

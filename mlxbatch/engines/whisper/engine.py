@@ -314,13 +314,14 @@ class WhisperEngine:
         self._recover()
         begin = self._vocabulary.timestamp_begin
         found, advance = ([], WINDOW_STAMPS) if silence else pieces(trial.tokens, begin, window.end_stamp)
-        if trial.cut and found and trial.tokens[-1] >= begin:
-            advance = found[-1].end  # cut off where a segment ends: nothing is lost if the next window begins there
+        cut = trial.cut and advance == WINDOW_STAMPS and not silence
+        if cut and trial.tokens[-1] >= begin:
+            # Cut off where a segment ends: nothing is lost if the next window begins there.
+            advance, cut = found[-1].end, False
         segments = [self._segment(piece, seated, trial, ratio) for piece in found]
         latency = time.monotonic() - seated.entered
         language = window.language if silence else seated.language
-        lost = trial.cut and not silence and advance == WINDOW_STAMPS
-        following = self._emit(window, segments, language, advance, len(trial.tokens), latency, seated.attempts, lost)
+        following = self._emit(window, segments, language, advance, len(trial.tokens), latency, seated.attempts, cut)
         self._queue.push(following)
 
     def _again(self, trial: Trial, seated: Seated) -> bool:

@@ -25,6 +25,7 @@ from mlxbatch.engines.whisper.windows import Window
 from mlxbatch.types import Job, JobFailed, Output, Span, TranscribeOptions
 from tests.engines.whisper.parts import GREEDY, edit_json, job, noise, outputs_by_job, short_whisper
 from tests.jobs import RATE, Given
+from tests.models.tiny import TOKEN_IDS
 
 Events = list[Output | JobFailed]
 SAMPLED = replace(GREEDY, temperatures=(0.0, 0.7))  # tiny weights are always unsure: the second is always tried
@@ -150,6 +151,122 @@ def test_the_language_is_that_of_the_first_window_with_sound(short: Path, monkey
     assert [(given, used) for _, given, used in asked[1:]] == [(language, language)] * (len(asked) - 1)
     assert len(asked) > 1
     assert [output.language for output in outputs] == [None] + [language] * (len(outputs) - 1)
+
+
+# ---- prompts, tasks and limits
+
+
+def asked() -> list[Job]:
+    """Recordings of which each is asked for in another way; the last prompt is the longest that this model takes."""
+    ways: list[dict[str, Any]] = [
+        {},
+        {"prompt": "the a and"},
+        {"prompt": "a the a", "hotwords": ("Zoe", "Ann"), "temperatures": (0.0, 0.7)},
+        {"task": "translate", "language": "de"},
+        {"hotwords": ("the",), "max_tokens": 8},
+        {"prompt": "and", "language": None},
+        {"max_tokens": 10, "temperatures": (0.4,)},
+        {"prompt": "a " * 31, "task": "translate", "temperatures": (0.9,)},
+    ]
+    lengths = (2, 3, 31, 2, 1, 4, 1, 3)
+    return [
+        job(n, noise(length * RATE, n), replace(GREEDY, **way))
+        for n, (length, way) in enumerate(zip(lengths, ways, strict=True))
+    ]
+
+
+def test_rows_of_many_prompts_get_what_each_gets_alone(short: Path) -> None:
+    with closing(WhisperEngine(spec(short, 1))) as engine:
+        single = [told(outputs_by_job(list(engine.run(Given([one]), lambda live: 1)))[one.id]) for one in asked()]
+    jobs = asked()
+    random.Random(1).shuffle(jobs)
+    found = outputs_by_job(run(spec(short, 4, encode_rows=4), jobs, 4))
+    assert [told(found[number]) for number in sorted(found)] == single
+
+
+def test_what_is_asked_changes_what_is_said(short: Path) -> None:
+    """Or the test above would prove nothing."""
+    ways: list[dict[str, Any]] = [
+        {},
+        {"prompt": "the a and"},
+        {"hotwords": ("the a and", "Ann")},
+        {"task": "translate"},
+        {"language": "de"},
+        {"temperatures": (0.7,)},
+        {"temperatures": (0.7,), "prompt": "the a and"},
+    ]
+    jobs = [job(n, noise(2 * RATE, 1), replace(GREEDY, **way)) for n, way in enumerate(ways)]
+    found = outputs_by_job(run(short, jobs, 8))
+    assert len({str(told(found[n])[0][4]) for n in found}) == len(ways)
+
+
+def test_the_prompt_comes_before_every_window(short: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = attempts(monkeypatch)
+    outputs = outputs_by_job(run(short, [job(0, noise(65 * RATE), replace(GREEDY, prompt="the a"))]))[0]
+    assert len(outputs) >= 3
+    previous, the, a = (TOKEN_IDS[token] for token in ("<|startofprev|>", "Ġthe", "Ġa"))
+    assert all(trial.prompt[:3] == [previous, the, a] and len(trial.prompt) == 6 for trial in begun)
+    assert all(trial.tokens[0] >= TOKEN_IDS["<|0.00|>"] for trial in begun)  # the rules begin behind the prompt
+
+
+def test_neither_language_nor_speech_is_judged_by_the_prompt(short: Path) -> None:
+    samples = noise(3 * RATE)
+    ways = (DETECT, replace(DETECT, prompt="the a and", hotwords=("Ann",)))
+    plain, prompted = (outputs_by_job(run(short, [job(0, samples, way)]))[0] for way in ways)
+    assert plain[0].language == prompted[0].language
+    assert plain[0].segments[0].no_speech_prob == pytest.approx(prompted[0].segments[0].no_speech_prob, abs=1e-6)
+    assert plain[0].segments[0].text != prompted[0].segments[0].text
+
+
+def test_random_keys_follow_the_prompt(short: Path) -> None:
+    window = Window(job(0, noise(RATE)))
+    assert window.seed(0.2, ()) == window.seed(0.2)
+    assert len({window.seed(0.2), window.seed(0.4), window.seed(0.2, (1, 2)), window.seed(0.2, (12,))}) == 4
+
+
+def test_a_prompt_that_does_not_fit_fails_its_recording(short: Path) -> None:
+    jobs = [job(number, noise(RATE), replace(GREEDY, prompt="a " * length)) for number, length in enumerate((32, 31))]
+    events = run(short, jobs)
+    (failed,) = [event for event in events if isinstance(event, JobFailed)]
+    assert failed == JobFailed(0, "the model has room for 31 tokens of prompt and hotwords, these are 32: shorten them")
+    assert any(isinstance(event, Output) and event.last for event in events if event.job_id == 1)
+
+
+@pytest.mark.parametrize("most", [3, 8])
+def test_a_limit_of_tokens_loses_no_order_and_ends(short: Path, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    begun = attempts(monkeypatch)
+    one = job(0, noise(40 * RATE), replace(GREEDY, max_tokens=most))
+    outputs = outputs_by_job(run(short, [one]))[0]
+    assert outputs[-1].last
+    assert max(len(trial.tokens) for trial in begun) == most
+    assert all(output.stats.tokens <= most for output in outputs)
+    # A time and two words are no segment that is told to the end.
+    assert all(output.stats.cut for output in outputs) or most > 3
+    time = 0.0
+    for segment in (segment for output in outputs for segment in output.segments):
+        assert time <= segment.start < segment.end <= one.seconds
+        time = segment.end
+    # Where a text was cut off, the whole window is over; else the next begins at the last time that was told.
+    starts = [output.stats.start for output in outputs]
+    for output, following in zip(outputs, starts[1:], strict=False):
+        assert output.stats.start < following <= output.stats.start + 30
+        assert following == output.stats.start + 30 if output.stats.cut else True
+
+
+def test_a_text_that_is_cut_off_at_a_time_goes_on_there(short: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit falls on the time that ends a segment: the next window begins at it, and nothing is lost."""
+    begin = TOKEN_IDS["<|0.00|>"]
+
+    def say(self: Slots) -> list[Trial]:
+        for trial in self.live:
+            trial.tokens, trial.cut, trial.finished = [begin, 5, 6, begin + 100], True, True
+        return self.live
+
+    monkeypatch.setattr(Slots, "step", say)
+    options = replace(GREEDY, max_tokens=4, compression_ratio_threshold=99.0)
+    outputs = outputs_by_job(run(short, [job(0, noise(5 * RATE), options)]))[0]
+    assert [output.stats.start for output in outputs] == [0.0, 2.0, 4.0]
+    assert not any(output.stats.cut for output in outputs)
 
 
 # ---- the gates

@@ -12,7 +12,7 @@ import pytest
 from mlxbatch.engines.whisper import network
 from mlxbatch.engines.whisper.network import KeysValues, Network
 from mlxbatch.engines.whisper.rules import Rules
-from mlxbatch.engines.whisper.slots import PromptCache, Slots, Trial
+from mlxbatch.engines.whisper.slots import PromptCache, Slots, Trial, prefill_length
 from mlxbatch.engines.whisper.tokens import Vocabulary
 from mlxbatch.models.check import check_whisper
 from tests.engines.whisper.parts import short_whisper
@@ -254,3 +254,45 @@ def test_memory_does_not_grow_with_the_windows(ending: Rig) -> None:
     # The arrays keep the rows that were live last, one or two: the most of several times is compared.
     before = max(decode(1) for _ in range(6))
     assert max(decode(4) for _ in range(6)) <= before + 100_000
+
+
+# ---- prompts
+
+
+@pytest.mark.parametrize(
+    ("lengths", "context", "wanted"),
+    [
+        ([1], 448, 1),
+        ([3, 3, 3], 448, 3),
+        ([3, 4], 448, 64),
+        ([3, 64], 448, 64),
+        ([65, 3], 448, 128),
+        ([227], 448, 256),
+        ([23, 3], 40, 40),
+    ],
+)
+def test_prompts_are_prefilled_at_few_lengths(lengths: list[int], context: int, wanted: int) -> None:
+    assert prefill_length([[0] * length for length in lengths], context) == wanted
+
+
+@pytest.mark.parametrize("padding", [0, 1, 40])
+def test_what_pads_a_prompt_is_not_seen(ending: Rig, padding: int) -> None:
+    cross, _ = ending.prefilled(2)
+    cache, padded = PromptCache(), mx.array([ending.prompt + [ending.vocabulary.eot] * padding])
+    ending.network.decoder(padded, mx.arange(padded.shape[1])[None], cache, cross)
+    slots, trial = ending.slots(2), ending.trial()
+    slots.join(trial, cross, cache, 0)
+    while not trial.finished:
+        slots.step()
+    same(trial, ending.alone(2))
+    assert slots._length == 64
+
+
+def test_a_text_at_its_limit_is_cut_and_one_that_ends_is_not(ending: Rig) -> None:
+    whole = next(trial for window in range(6) if not (trial := ending.alone(window)).cut and len(trial.tokens) > 4)
+    window = next(window for window in range(6) if ending.alone(window).tokens == whole.tokens)
+    slots, trial = ending.slots(1), Trial(ending.prompt, 1500, len(whole.tokens) - 2)
+    ending.join(slots, window, trial)
+    while not trial.finished:
+        slots.step()
+    assert (trial.cut, trial.tokens) == (True, whole.tokens[:-2])

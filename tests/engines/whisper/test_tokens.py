@@ -31,6 +31,22 @@ def test_prompts(vocabulary: Vocabulary) -> None:
     assert vocabulary.prompt("fr", "translate") == [start, french, TOKEN_IDS["<|translate|>"]]
 
 
+def test_what_comes_before_a_prompt(vocabulary: Vocabulary) -> None:
+    """As openai/whisper encodes an initial prompt, and faster-whisper hotwords ahead of it: a blank leads each."""
+    previous, the, a = TOKEN_IDS["<|startofprev|>"], TOKEN_IDS["Ġthe"], TOKEN_IDS["Ġa"]
+    assert vocabulary.before("", ()) == vocabulary.before("  \n", ()) == []
+    assert vocabulary.before(" the a ", ()) == [previous, the, a]
+    assert vocabulary.before("", ("the",)) == [previous, the]
+    assert vocabulary.before("a", ("the", "a")) == [previous, the, TOKEN_IDS[","], a, a]
+
+
+@pytest.mark.parametrize("text", ["a <|en|> b", "<|endoftext|>", "at <|1.00|>"])
+def test_a_special_token_is_no_text(vocabulary: Vocabulary, text: str) -> None:
+    for prompt, hotwords in ((text, ()), ("", ("the", text))):
+        with pytest.raises(ValueError, match=r"<\|(en|endoftext|1\.00)\|>"):
+            vocabulary.before(prompt, hotwords)
+
+
 def test_text_is_what_lies_below_the_end_of_text(vocabulary: Vocabulary) -> None:
     ids = [TOKEN_IDS[token] for token in ("<|1.00|>", "Ġth", "e", "Ġa", "<|2.00|>", "<|endoftext|>")]
     assert vocabulary.text(ids) == " the a"
