@@ -510,6 +510,21 @@ def test_windows_of_a_longer_first_try_are_dropped(place: Place) -> None:
     assert place.texts() == {"a.txt": "event 3 window 0.\nevent 4 window 1.\n"}
 
 
+def test_text_that_was_cut_off_is_a_warning(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one line, however many windows there are."""
+    cut = lambda number, job, window, last: Output(  # noqa: E731
+        job, window, (), WindowStats(30.0 * window, 30.0, 12, 0.1, cut=window != 1), last, "en"
+    )
+    monkeypatch.setattr("tests.test_runner._window", cut)
+    place.write_many(2)
+    results = scripted(place, (0, 0, True), *((1, window, window == 5) for window in range(6)))
+    said = "cut off after 12 tokens, and what follows may be missing"
+    assert [result.warnings for result in results.values() if isinstance(result, Done)] == [
+        (f"the text of 1 window was {said} (window at 0:00)",),
+        (f"the text of 5 windows was {said} (window at 0:00, 1:00, 1:30, ...)",),
+    ]
+
+
 def test_a_job_that_fails_after_some_windows_leaves_no_output(place: Place) -> None:
     place.write_many(2)
     results = scripted(place, (0, 0, False), (0, "NaN"), (1, 0, True))

@@ -88,17 +88,9 @@ def transcribe(
         ending.open("transcribe", output, log_file, metrics_file)
     code = language_code(language) if language else None
     wanted = options.formats_of(formats, list(WRITERS))
-    overrides = {
+    overrides: dict[str, object] = {
         "transcribe.model": model,
         "transcribe.batch_size": batch_size,
-        "transcribe.task": task,
-        "transcribe.prompt": prompt,
-        "transcribe.hotwords": hotwords,
-        "transcribe.max_tokens": max_tokens,
-        "transcribe.temperatures": temperature,
-        "transcribe.compression_ratio_threshold": compression_ratio_threshold,
-        "transcribe.logprob_threshold": logprob_threshold,
-        "transcribe.no_speech_threshold": no_speech_threshold,
         "pipeline.workers": workers,
         "device.memory_limit": memory_limit,
         "governor.on_pressure": on_pressure,
@@ -106,6 +98,8 @@ def transcribe(
         "governor.latency_limit": latency_limit,
         "state.keep_runs": keep_runs,
     }
+    thresholds = (compression_ratio_threshold, logprob_threshold, no_speech_threshold)
+    overrides |= options_decoding.overrides(task, prompt, hotwords, max_tokens, temperature, thresholds)
     settings = load(profile, overrides=overrides)
     where = Where(tuple(inputs or ()), files_from, root, output)
     flags = Flags(

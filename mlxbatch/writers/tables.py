@@ -20,7 +20,7 @@ _FORMULA = ("=", "+", "-", "@")
 
 
 def render_tsv(transcript: Transcript, item: Item | None = None) -> str:
-    """start, end (whole milliseconds), text: these three columns and no more, which is what Whisper's readers expect."""
+    """start, end (whole milliseconds), text: these three columns and no more, as Whisper's readers expect."""
     rows = (
         f"{_milliseconds(segment.start)}\t{_milliseconds(segment.end)}\t{text}\n"
         for segment, text in _spoken(transcript)

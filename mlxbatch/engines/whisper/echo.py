@@ -1,6 +1,6 @@
 """A prompt that comes back as the text of a window in which nothing was said. No MLX.
 
-Text that was only just before it is likely to the model, so that its mean log-probability does not give it away: on five
+What was said just before is likely to the model, so that the mean log-probability does not give it away: on five
 seconds of hiss Whisper base, asked to expect a bank's name, says a sentence about that bank with -0.8.
 """
 

@@ -89,7 +89,8 @@ class Slots:
     def join(self, trial: Trial, cross: list[KeysValues], prompts: PromptCache, index: int) -> None:
         """Put row `index` of prefilled prompts and its audio's keys and values into a free slot.
 
-        Of its prompt as much as is its own: what is behind that is padding. The whole row is written: a NaN that the slot's last window left behind would get through the mask (0 * NaN).
+        Of its prompt as much as is its own: what is behind that is padding. The whole row is written: a NaN that the
+        slot's last window left behind would get through the mask (0 * NaN).
         """
         trial.audio = cross[0][0].shape[2]
         row = self._free_row(cross, prompts, len(trial.prompt))

@@ -50,7 +50,7 @@ class Vocabulary:
         return [self.sot, self.languages[language], self.translate if task == "translate" else self.transcribe]
 
     def before(self, prompt: str, hotwords: Sequence[str]) -> list[int]:
-        """What comes before a window's own prompt: <|startofprev|>, the hotwords, the prompt; [] where there is neither.
+        """What comes before a window's start: <|startofprev|>, the hotwords, the prompt; [] where there is neither.
 
         The prompt as openai/whisper's `initial_prompt`, the hotwords as faster-whisper's: " one, two" ahead of it. The
         model takes all that for text said before. ValueError names a special token that is written out in them.

@@ -138,7 +138,7 @@ def compression_ratio(text: str) -> float:
 
 
 def is_silence(no_speech_prob: float, avg_logprob: float, options: TranscribeOptions, echo: bool = False) -> bool:
-    """No speech, as the paper judges it: the model says so, and is unsure of what it wrote instead, or echoes a prompt."""
+    """No speech, as the paper judges it: the model says so, and is unsure of what it wrote, or echoes its prompt."""
     return no_speech_prob > options.no_speech_threshold and (echo or avg_logprob < options.logprob_threshold)
 
 
