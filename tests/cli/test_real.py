@@ -1,4 +1,4 @@
-"""The program on real weights, end to end: thirteen recordings, four formats, and the runs after the first."""
+"""The program on real weights, end to end: thirteen recordings, all formats, and the runs after the first."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ import json
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from mlxbatch.quality import wer
+from mlxbatch.writers import WRITERS
+from mlxbatch.writers.schema import schema_text
 
 from .conftest import ROOT, Ran, finish, program
 
 pytestmark = pytest.mark.real
 EXAMPLES = ROOT / "examples"
-FORMATS = ("txt", "srt", "vtt", "json")
 
 
 def transcribe(formats: str, *arguments: str) -> Ran:
@@ -42,8 +44,19 @@ def test_thirteen_recordings_from_end_to_end(whisper_base: Path) -> None:
     again = transcribe("txt,srt,json", "--language", "en")
     assert (again.code, again.summary["skipped"]) == (0, 13)
 
-    rendered = transcribe(",".join(FORMATS), "--language", "en")
+    rendered = transcribe(",".join(WRITERS), "--language", "en")
     assert (rendered.summary["rendered"], rendered.summary["windows"]) == (13, 0)
     for name in wanted:
         assert Path(f"out/{name}.txt").read_text("utf-8") == texts[name]
         assert Path(f"out/{name}.vtt").read_text("utf-8").startswith("WEBVTT\n\n00:00")
+        json_is_as_its_schemas_say(name)
+
+
+def json_is_as_its_schemas_say(name: str) -> None:
+    record = json.loads(Path(f"out/{name}.json").read_text("utf-8"))
+    lines = [json.loads(line) for line in Path(f"out/{name}.jsonl").read_text("utf-8").splitlines()]
+    assert [line["text"] for line in lines] == [segment["text"] for segment in record["segments"]]
+    for schema, written in (("transcript", [record]), ("line", lines)):
+        validator = Draft202012Validator(json.loads(schema_text(schema)))
+        for one in written:
+            validator.validate(one)

@@ -307,7 +307,7 @@ class WhisperEngine:
         options = window.job.options
         text = self._vocabulary.text(trial.tokens)
         ratio = compression_ratio(text)
-        silence = is_silence(seated.no_speech_prob, trial.avg_logprob, options, is_echo(text, options))
+        silence = is_silence(seated.no_speech_prob, trial.avg_logprob, options, lambda: is_echo(text, options))
         if not silence and needs_retry(ratio, trial.avg_logprob, options) and self._again(trial, seated):
             return
         self._slots.leave(trial)

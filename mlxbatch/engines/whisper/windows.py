@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -137,9 +137,11 @@ def compression_ratio(text: str) -> float:
     return len(data) / len(zlib.compress(data))
 
 
-def is_silence(no_speech_prob: float, avg_logprob: float, options: TranscribeOptions, echo: bool = False) -> bool:
+def is_silence(
+    no_speech_prob: float, avg_logprob: float, options: TranscribeOptions, echo: Callable[[], bool] = lambda: False
+) -> bool:
     """No speech, as the paper judges it: the model says so, and is unsure of what it wrote, or echoes its prompt."""
-    return no_speech_prob > options.no_speech_threshold and (echo or avg_logprob < options.logprob_threshold)
+    return no_speech_prob > options.no_speech_threshold and (avg_logprob < options.logprob_threshold or echo())
 
 
 def needs_retry(ratio: float, avg_logprob: float, options: TranscribeOptions) -> bool:

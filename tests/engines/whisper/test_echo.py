@@ -39,6 +39,6 @@ def test_without_a_prompt_nothing_is_an_echo() -> None:
 
 def test_an_echo_is_silence_only_where_the_model_hears_no_speech() -> None:
     """Somebody may well say the very words that were expected."""
-    assert is_silence(0.7, -0.1, TranscribeOptions(), echo=True)
-    assert not is_silence(0.5, -0.1, TranscribeOptions(), echo=True)
-    assert not is_silence(0.7, -0.1, TranscribeOptions(), echo=False)
+    assert is_silence(0.7, -0.1, TranscribeOptions(), echo=lambda: True)
+    assert not is_silence(0.5, -0.1, TranscribeOptions(), echo=lambda: True)
+    assert not is_silence(0.7, -0.1, TranscribeOptions(), echo=lambda: False)
