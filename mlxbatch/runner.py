@@ -34,21 +34,9 @@ from mlxbatch.plan import Countdown, plan
 from mlxbatch.probe import probe
 from mlxbatch.run_settings import ModelKey as ModelKey
 from mlxbatch.run_settings import RunSettings as RunSettings
-from mlxbatch.types import (
-    Done,
-    Failed,
-    Item,
-    JobFailed,
-    Output,
-    Planned,
-    Probed,
-    Result,
-    Skipped,
-    Transcript,
-    WindowStats,
-)
+from mlxbatch.types import Done, Failed, Item, JobFailed, Output, Planned, Probed, Result, Skipped, Transcript
 from mlxbatch.watcher import Watcher as Watcher
-from mlxbatch.words import clock, count
+from mlxbatch.words import cut_off
 from mlxbatch.worker import Event, Loaded
 from mlxbatch.writers import WRITERS
 from mlxbatch.writers.files import output_path, write_outputs
@@ -297,7 +285,7 @@ class _Run:
             segments=tuple(segment for output in outputs for segment in output.segments),
             language=next((output.language for output in outputs if output.language), None),
             seconds=recording.seconds,
-            warnings=(*recording.warnings, *_cut_off([output.stats for output in outputs])),
+            warnings=(*recording.warnings, *cut_off([output.stats for output in outputs])),
             truncated=recording.truncated,
             model=self._model.name,
         )
@@ -362,16 +350,6 @@ def _attempt(item: Item, work: Callable[[], T]) -> T | Failed:
         return work()
     except ItemError as error:
         return Failed(item, error.stage, error.cause)
-
-
-def _cut_off(windows: Sequence[WindowStats]) -> list[str]:
-    """The warning of windows whose text was cut off, if there are any; the first of them by name."""
-    cut = [window for window in windows if window.cut]
-    if not cut:
-        return []
-    places = ", ".join(clock(window.start) for window in cut[:3]) + (", ..." if len(cut) > 3 else "")
-    what = f"the text of {count(len(cut), 'window')} was cut off after {max(window.tokens for window in cut)} tokens"
-    return [f"{what}, and what follows may be missing (window at {places})"]
 
 
 def _parted(probed: Sequence[Probed], later: Callable[[Probed], bool]) -> tuple[list[Probed], list[Probed]]:

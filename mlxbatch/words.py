@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+from mlxbatch.types import WindowStats
 
 
 def size(number: int) -> str:
@@ -47,6 +49,16 @@ def share(number: float) -> str:
     if 0 < percent < 9.95 or 99.5 <= percent < 100:
         return f"{min(percent, 99.9):.1f} %"
     return f"{percent:.0f} %"
+
+
+def cut_off(windows: Sequence[WindowStats]) -> list[str]:
+    """The warning of windows whose text was cut off, if there are any; the first of them by name."""
+    cut = [window for window in windows if window.cut]
+    if not cut:
+        return []
+    places = ", ".join(clock(window.start) for window in cut[:3]) + (", ..." if len(cut) > 3 else "")
+    what = f"the text of {count(len(cut), 'window')} was cut off after {max(window.tokens for window in cut)} tokens"
+    return [f"{what}, and what follows may be missing (window at {places})"]
 
 
 def nearest(name: str, known: Iterable[str], likeness: float = 0.4) -> str:
