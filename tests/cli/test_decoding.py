@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +187,20 @@ def test_the_model_that_takes_over_is_asked_too(cli: Cli, model: Path, place: Pa
     ran = transcribe(cli, "--language", "de", "--fallback-model", "smaller")
     assert ran.code == 2
     assert "smaller knows English only, not German (de)" in ran.error
+
+
+@pytest.mark.parametrize("dry", [(), ("--dry-run",)], ids=["run", "dry run"])
+def test_a_model_that_translates_badly_is_noted(
+    cli: Cli, model: Path, monkeypatch: pytest.MonkeyPatch, dry: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr("mlxbatch.engines.whisper.abilities._TURBO", (2, 2))  # layers of the tiny model
+    (Path("in") / "a.wav").rename("a.wav")
+    shutil.rmtree("in")
+    command = ("transcribe", "a.wav", "-o", "out", "--model", "model", "--offline")
+    assert "not trained" not in cli(*command, "--dry-run").err
+    ran = cli(*command, "--task", "translate", *dry)
+    assert ran.code == 0
+    assert "model was not trained to translate" in ran.err
 
 
 # ---- what is written
