@@ -163,9 +163,9 @@ def asked() -> list[Job]:
         {"prompt": "the a and"},
         {"prompt": "a the a", "hotwords": ("Zoe", "Ann")},
         {"task": "translate", "language": "de"},
-        {"hotwords": ("the",), "max_tokens": 8},
+        {"hotwords": ("the",), "max_tokens": 3},
         {"prompt": "and", "language": None},
-        {"max_tokens": 10, "temperatures": (0.4,)},
+        {"max_tokens": 2, "temperatures": (0.4,)},
         {"prompt": "a " * 31, "task": "translate", "temperatures": (0.9,)},
     ]
     lengths = (2, 2, 2, 2, 1, 3, 1, 2)
