@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import json
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from mlxbatch.types import Segment, TranscribeOptions, Transcript, Word
@@ -24,6 +24,7 @@ def transcript_to_json(transcript: Transcript) -> dict[str, Any]:
         "warnings": list(transcript.warnings),
         "truncated": transcript.truncated,
         "model": transcript.model,
+        "channels": list(transcript.channels),
     }
 
 
@@ -36,6 +37,7 @@ def transcript_from_json(data: Mapping[str, Any]) -> Transcript:
         warnings=tuple(data["warnings"]),
         truncated=data["truncated"],
         model=data.get("model", ""),
+        channels=tuple(data.get("channels", (None,))),
     )
 
 
@@ -110,6 +112,11 @@ def rendering_key(formats: Iterable[str], lines: Mapping[str, object] | None = N
     """
     options = " " + json.dumps(_numbers_as_floats(dict(lines)), sort_keys=True) if lines else ""
     return " ".join(sorted(set(formats))) + options
+
+
+def named_key(rendering_key: str, speakers: Sequence[str]) -> str:
+    """The rendering key of outputs in which channels have names."""
+    return f"{rendering_key} {json.dumps(list(speakers))}" if speakers else rendering_key
 
 
 def _numbers_as_floats(value: Any) -> Any:

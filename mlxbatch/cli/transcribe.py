@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from mlxbatch.cli import options
+from mlxbatch.cli import options, options_channels
 
 EPILOG = """
 Examples:
@@ -15,6 +15,8 @@ Examples:
 mlxbatch transcribe talks/ -o text/
 
 mlxbatch transcribe calls/ -o out/ --format txt,srt,json --language en
+
+mlxbatch transcribe calls/ -o out/ --channels split --speakers agent,customer
 
 find /data -name '*.mp3' -print0 | mlxbatch transcribe --files-from - --root /data -o out/ --json
 
@@ -35,6 +37,8 @@ def transcribe(
     model: options.Model = None,
     profile: options.ProfileName = None,
     language: options.Language = None,
+    channels: options_channels.Channels = None,
+    speakers: options_channels.Speakers = None,
     formats: options.Formats = "txt",
     batch_size: options.BatchSize = None,
     workers: options.Workers = None,
@@ -71,6 +75,7 @@ def transcribe(
     from mlxbatch.cli.session import perform
     from mlxbatch.languages import language_code
     from mlxbatch.profile import load
+    from mlxbatch.wishes import parse_channels, parse_speakers
     from mlxbatch.writers import WRITERS
 
     ending = options.ending_of(context)
@@ -78,9 +83,11 @@ def transcribe(
         ending.open("transcribe", output, log_file, metrics_file)
     code = language_code(language) if language else None
     wanted = options.formats_of(formats, list(WRITERS))
+    names = parse_speakers(speakers) if speakers else ()
     overrides = {
         "transcribe.model": model,
         "transcribe.batch_size": batch_size,
+        "transcribe.channels": parse_channels(channels) if channels else None,
         "pipeline.workers": workers,
         "device.memory_limit": memory_limit,
         "governor.on_pressure": on_pressure,
@@ -101,5 +108,6 @@ def transcribe(
         log_level=log_level,
     )
     schedule = Schedule(wait or 0.0, time_limit, max_load, nice or 0)
-    request = Request(where, flags, settings, code, wanted, schedule, command=shlex.join(["mlxbatch", *sys.argv[1:]]))
+    command = shlex.join(["mlxbatch", *sys.argv[1:]])
+    request = Request(where, flags, settings, code, wanted, schedule, names, command)
     raise typer.Exit(preview(request) if dry_run else perform(request, ending))
