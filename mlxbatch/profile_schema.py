@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator
 
 from mlxbatch.budget import parse_amount, parse_bytes
 from mlxbatch.errors import UsageError
+from mlxbatch.types import Channels
 
 SCHEMA_VERSION = 1
 
@@ -36,9 +37,17 @@ def _wired(text: str) -> str:
     return text if text in ("none", "auto") else _amount(text)
 
 
+def _channels(value: object) -> object:
+    # Not as a union of types, each of which would have an error of its own.
+    if value in ("mix", "split") or (type(value) is int and value >= 0):
+        return value
+    raise ValueError(f"no channels: {value!r}")
+
+
 Amount = Annotated[str, AfterValidator(_amount)]
 Size = Annotated[str, AfterValidator(_size)]
 Wired = Annotated[str, AfterValidator(_wired)]
+OneOfChannels = Annotated[Channels, PlainValidator(_channels)]
 
 AMOUNT = 'a size such as "12GB" or "12GiB", or a share of the device\'s memory such as "75%"'
 SIZE = 'a size such as "512MB" or "1.5GiB"'
@@ -72,7 +81,7 @@ class Transcribe(Section):
     encode_rows: int = Field(default=8, ge=1, le=64, description="a whole number of windows from 1 to 64")
     encode_streams: int = Field(default=1, ge=1, le=16, description="a whole number from 1 to 16")
     cpu_streams: int = Field(default=1, ge=1, le=16, description="a whole number from 1 to 16")
-    channels: Literal["mix", "split"] | Annotated[int, Field(ge=0)] = Field(
+    channels: OneOfChannels = Field(
         default="mix", description='"mix", "split", or a channel\'s number, counted from 0'
     )
 
