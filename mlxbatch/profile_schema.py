@@ -81,9 +81,7 @@ class Transcribe(Section):
     encode_rows: int = Field(default=8, ge=1, le=64, description="a whole number of windows from 1 to 64")
     encode_streams: int = Field(default=1, ge=1, le=16, description="a whole number from 1 to 16")
     cpu_streams: int = Field(default=1, ge=1, le=16, description="a whole number from 1 to 16")
-    channels: OneOfChannels = Field(
-        default="mix", description='"mix", "split", or a channel\'s number, counted from 0'
-    )
+    channels: OneOfChannels = Field(default="mix", description='"mix", "split", or a channel\'s number, counted from 0')
 
 
 class Pipeline(Section):
