@@ -118,7 +118,8 @@ class _Run:
             # Those that died least come first: who was only in the company of another is done before it.
             suspects = sorted(filter(self._died_of, items), key=self._died_of)
             probed = yield from self._probe([item for item in items if not self._died_of(item)])
-            self.space.require(forecast([one.seconds for one in probed], self.settings.formats))
+            heard = [one.seconds * self.settings.rows(one) for one in probed]
+            self.space.require(forecast(heard, self.settings.formats))
             while (probed or suspects) and not self.pace.over():
                 try:
                     return (yield from self._load_and_run(self.hosts[self._number], probed, suspects))
@@ -271,7 +272,7 @@ class _Run:
             item,
             fingerprint=prepared.fingerprint,
             content_hash=prepared.content_hash,
-            inference_key=self._model.inference_key(self.settings.options_for(item)),
+            inference_key=self.settings.inference_keys_for(item)[self._number],
             rendering_key=self.settings.rendering_key_for(item),
             transcript=transcript,
             outputs=outcome,

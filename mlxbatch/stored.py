@@ -98,11 +98,9 @@ _NEUTRAL = {"prompt": "", "hotwords": (), "max_tokens": None, "vad": False, "cha
 
 
 def _changing(options: TranscribeOptions) -> dict[str, Any]:
-    return {
-        name: value
-        for name, value in dataclasses.asdict(options).items()
-        if name not in _NEUTRAL or value != _NEUTRAL[name]
-    }
+    # Not dataclasses.asdict, which copies deeply: each of many recordings may have a prompt of its own.
+    values = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
+    return {name: value for name, value in values.items() if name not in _NEUTRAL or value != _NEUTRAL[name]}
 
 
 def rendering_key(formats: Iterable[str], lines: Mapping[str, object] | None = None) -> str:

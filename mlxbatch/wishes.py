@@ -13,27 +13,22 @@ _NONE = Wishes()
 _NOBODY = "{} no channels of their own in a mix; add --channels split, or a channel's number"
 
 
-def parse_channels(text: str, where: str = "--channels") -> Channels:
-    """ "mix", "split", or a channel's number, counted from 0; `where` is named in the UsageError for anything else."""
+def parse_channels(text: str) -> Channels:
+    """ "mix", "split", or a channel's number, counted from 0; UsageError for anything else."""
     word = text.strip().lower()
-    if word == "mix":
-        return "mix"
-    if word == "split":
-        return "split"
+    if word in ("mix", "split"):
+        return "mix" if word == "mix" else "split"
     if word.isascii() and word.isdecimal():
         return int(word)
     hint = nearest(word, ("mix", "split"))
-    raise UsageError(f"{where} is mix, split, or a channel's number, counted from 0: not '{show(text)}'{hint}")
+    raise UsageError(f"'{show(text)}' is not mix, split, or a channel's number, counted from 0{hint}")
 
 
-def parse_speakers(text: str, where: str = "--speakers") -> tuple[str, ...]:
-    """ "agent, customer" -> ("agent", "customer"); UsageError for an empty name, or one that is given twice."""
-    names = tuple(" ".join(name.split()) for name in text.split(","))
-    if not all(names):
-        raise UsageError(f"{where} names the channels with commas between, such as agent,customer: not '{show(text)}'")
-    for name in names:
-        if names.count(name) > 1:
-            raise UsageError(f"{where} gives two channels the name '{show(name)}'")
+def parse_speakers(text: str) -> tuple[str, ...]:
+    """ "agent, customer" -> ("agent", "customer"), with "," or ";" between; UsageError for an empty or repeated name."""
+    names = tuple(" ".join(name.split()) for name in text.replace(";", ",").split(","))
+    if not all(names) or len(set(names)) < len(names):
+        raise UsageError(f"'{show(text)}' does not name each channel once, as in agent,customer")
     return names
 
 
@@ -48,9 +43,8 @@ def options_for(options: TranscribeOptions, item: Item) -> TranscribeOptions:
 
 def speakers_for(speakers: tuple[str, ...], options: TranscribeOptions, item: Item) -> tuple[str, ...]:
     """The names of an item's channels, from the first; none for a mix, in which nobody can be told apart."""
-    if options_for(options, item).channels == "mix":
-        return ()
-    return speakers if item.wishes.speakers is None else item.wishes.speakers
+    names = speakers if item.wishes.speakers is None else item.wishes.speakers
+    return names if names and options_for(options, item).channels != "mix" else ()
 
 
 def check_speakers(speakers: tuple[str, ...], options: TranscribeOptions, items: Sequence[Item]) -> None:

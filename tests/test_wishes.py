@@ -23,31 +23,25 @@ def test_channels(text: str, channels: Channels) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "end"), [("-1", "not '-1'"), ("1.0", "not '1.0'"), ("spilt", "'spilt'; did you mean 'split'?"), ("", "''")]
+    ("text", "end"),
+    [("-1", "'-1' is not "), ("1.0", "'1.0' is not "), ("spilt", "from 0; did you mean 'split'?"), ("", "")],
 )
 def test_no_channels(text: str, end: str) -> None:
-    with pytest.raises(UsageError) as raised:
-        parse_channels(text, "calls.csv:2: channels")
-    assert str(raised.value).startswith("calls.csv:2: channels is mix, split, or a channel's number, counted from 0: ")
-    assert str(raised.value).endswith(end)
+    with pytest.raises(UsageError, match=r"is not mix, split, or a channel's number, counted from 0") as raised:
+        parse_channels(text)
+    assert end in str(raised.value)
 
 
 def test_speakers() -> None:
+    assert parse_speakers("agent, second  customer") == parse_speakers("agent;second customer")
     assert parse_speakers("agent, second  customer") == ("agent", "second customer")
 
 
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        ("agent,,customer", "--speakers names the channels with commas between, such as agent,customer: not"),
-        ("", "--speakers names the channels with commas between"),
-        ("agent,customer,agent", "--speakers gives two channels the name 'agent'"),
-    ],
-)
-def test_no_speakers(text: str, error: str) -> None:
+@pytest.mark.parametrize("text", ["agent,,customer", "", ",", "agent,customer,agent"])
+def test_no_speakers(text: str) -> None:
     with pytest.raises(UsageError) as raised:
         parse_speakers(text)
-    assert str(raised.value).startswith(error)
+    assert str(raised.value) == f"'{text}' does not name each channel once, as in agent,customer"
 
 
 def test_an_items_own_wishes_stand_before_the_runs() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, TypeVar
 
 import typer
 
+from mlxbatch import types, wishes
 from mlxbatch.cli.options import PANEL_HOW
+from mlxbatch.errors import UsageError
 
 Channels = Annotated[
     str | None,
@@ -32,3 +35,23 @@ Speakers = Annotated[
         show_default=False,
     ),
 ]
+
+
+def channels_of(text: str | None) -> types.Channels | None:
+    """--channels; UsageError where it is none."""
+    return _parsed("--channels", wishes.parse_channels, text) if text else None
+
+
+def speakers_of(text: str | None) -> tuple[str, ...]:
+    """--speakers; UsageError where a name is empty, or given twice."""
+    return _parsed("--speakers", wishes.parse_speakers, text) if text else ()
+
+
+T = TypeVar("T")
+
+
+def _parsed(option: str, parse: Callable[[str], T], text: str) -> T:
+    try:
+        return parse(text)
+    except UsageError as error:
+        raise UsageError(f"{option}: {error}") from error

@@ -75,7 +75,6 @@ def transcribe(
     from mlxbatch.cli.session import perform
     from mlxbatch.languages import language_code
     from mlxbatch.profile import load
-    from mlxbatch.wishes import parse_channels, parse_speakers
     from mlxbatch.writers import WRITERS
 
     ending = options.ending_of(context)
@@ -83,11 +82,11 @@ def transcribe(
         ending.open("transcribe", output, log_file, metrics_file)
     code = language_code(language) if language else None
     wanted = options.formats_of(formats, list(WRITERS))
-    names = parse_speakers(speakers) if speakers else ()
+    names = options_channels.speakers_of(speakers)
     overrides = {
         "transcribe.model": model,
         "transcribe.batch_size": batch_size,
-        "transcribe.channels": parse_channels(channels) if channels else None,
+        "transcribe.channels": options_channels.channels_of(channels),
         "pipeline.workers": workers,
         "device.memory_limit": memory_limit,
         "governor.on_pressure": on_pressure,

@@ -103,9 +103,9 @@ def test_a_profile_or_the_environment_may_say_split(run: Run, monkeypatch: pytes
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (("--channels", "spilt"), "--channels is mix, split, or a channel's number, counted from 0: not 'spilt'; did"),
-        (("--channels", "split", "--speakers", "a,,b"), "--speakers names the channels with commas between, such as"),
-        (("--channels", "split", "--speakers", "a,b,a"), "--speakers gives two channels the name 'a'"),
+        (("--channels", "spilt"), "--channels: 'spilt' is not mix, split, or a channel's number, counted from 0; did"),
+        (("--channels", "split", "--speakers", "a,,b"), "--speakers: 'a,,b' does not name each channel once, as in"),
+        (("--channels", "split", "--speakers", "a,b,a"), "--speakers: 'a,b,a' does not name each channel once"),
         (
             ("--speakers", "agent,customer"),
             "--speakers agent,customer: there are no channels of their own in a mix; add",
