@@ -25,7 +25,7 @@ def parse_channels(text: str) -> Channels:
 
 
 def parse_speakers(text: str) -> tuple[str, ...]:
-    """ "agent, customer" -> ("agent", "customer"), with "," or ";" between; UsageError for an empty or repeated name."""
+    """ "agent, customer" -> ("agent", "customer"), with "," or ";" between; UsageError for an empty or double name."""
     names = tuple(" ".join(name.split()) for name in text.replace(";", ",").split(","))
     if not all(names) or len(set(names)) < len(names):
         raise UsageError(f"'{show(text)}' does not name each channel once, as in agent,customer")
