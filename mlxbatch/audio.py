@@ -1,7 +1,8 @@
-"""Decode a recording to mono float32 at the engine's rate, in blocks, and say what was wrong with it."""
+"""Decode a recording to float32 at the engine's rate, mixed or by channel, in blocks; say what was wrong with it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,7 +11,9 @@ from numpy.typing import NDArray
 
 from mlxbatch.errors import ItemError
 from mlxbatch.source import Samples, Source, open_source
-from mlxbatch.types import Item, Recording
+from mlxbatch.tracks import voices
+from mlxbatch.types import Channels, Item, Recording
+from mlxbatch.wishes import no_such_channel
 
 # A mix this far below its loudest channel is a mix of channels that cancel each other.
 _CANCELLED_DB = -20.0
@@ -20,7 +23,7 @@ _CANCELLED_DB = -20.0
 class _Findings:
     """What came to light in one pass through the file.
 
-    `power` is the sum of squares per channel, `mix` that of the mono signal.
+    `power` is the sum of squares per channel, `mix` that of the tracks, `parts` are blocks of shape [n, tracks].
     """
 
     power: NDArray[np.float64]
@@ -31,57 +34,66 @@ class _Findings:
     parts: list[Samples] = field(default_factory=list)
 
 
-def decode(item: Item, sample_rate: int = 16000) -> Recording:
-    """One mono track of float32 samples in [-1, 1] at `sample_rate` Hz, shape [1, n], by soxr's high quality resampler.
+def decode(item: Item, sample_rate: int = 16000, channels: Channels = "mix") -> Recording:
+    """Float32 samples in [-1, 1] at `sample_rate` Hz, shape [tracks, n], by soxr's high quality resampler.
 
-    Channels are averaged; where they cancel each other (opposite phase) the loudest is taken instead. Samples that are
-    not finite become 0, and a signal beyond full scale is scaled by its peak. A file that ends early is decoded as far
-    as it goes and marked truncated. Each of these is said in `warnings`. Raises ItemError of stage "decode".
+    "mix" averages the channels to one track; where they cancel each other (opposite phase) the loudest is taken
+    instead. "split" makes a track of each, see `tracks.voices`; a number takes that channel alone. Samples that are
+    not finite become 0, and a signal beyond full scale is scaled by its peak, all tracks by the same. A file that ends
+    early is decoded as far as it goes and marked truncated. Each of these is said in `warnings`. Raises ItemError of
+    stage "decode", also where there is no channel of that number.
     """
     with open_source(item.source, "decode") as source:
-        findings = _decode_pass(source, sample_rate, channel=None)
+        if isinstance(channels, int) and channels >= source.channels:
+            raise ItemError(item.source, "decode", no_such_channel(channels, source.channels))
+        findings = _decode_pass(source, sample_rate, channels)
         if source.stopped is not None and findings.frames == 0:
             raise ItemError(item.source, "decode", source.stopped)
         truncation = source.truncation(findings.frames)
         warnings = [truncation] if truncation else []
         is_float = source.is_float
     loudest = int(np.argmax(findings.power))
-    loss = _mixing_loss(findings, loudest)
+    loss = _mixing_loss(findings, loudest) if channels == "mix" else 0.0
     if loss < _CANCELLED_DB:
         warnings.append(_cancelled(len(findings.power), loudest, loss))
         with open_source(item.source, "decode") as source:
-            findings = _decode_pass(source, sample_rate, channel=loudest)
+            findings = _decode_pass(source, sample_rate, loudest)
     if findings.non_finite:
         warnings.append(f"{findings.non_finite} samples that are not finite numbers were set to 0")
     if is_float and findings.peak > 1.0:
         warnings.append(f"samples up to {findings.peak:.4g}, beyond full scale (1.0): scaled down by that factor")
-    return Recording(_joined(findings.parts)[None], sample_rate, warnings=tuple(warnings), truncated=bool(truncation))
+    samples, numbers, found = _tracks(findings.parts, len(findings.power), channels, sample_rate)
+    return Recording(samples, sample_rate, numbers, (*warnings, *found), bool(truncation))
 
 
-def _decode_pass(source: Source, sample_rate: int, channel: int | None) -> _Findings:
-    """Read all there is; keep one mono signal at the target rate, whatever the number of channels."""
+def _decode_pass(source: Source, sample_rate: int, channels: Channels) -> _Findings:
+    """Read all there is; keep the tracks at the target rate, and nothing of channels that are not asked for."""
     findings = _Findings(np.zeros(source.channels))
+    tracks = source.channels if channels == "split" else 1
     same = source.sample_rate == sample_rate
-    resampler = soxr.ResampleStream(source.sample_rate, sample_rate, 1, dtype="float32", quality="HQ")
+    resampler = soxr.ResampleStream(source.sample_rate, sample_rate, tracks, dtype="float32", quality="HQ")
     for block in source.blocks():
         findings.frames += len(block)
         findings.non_finite += _silence_non_finite(block)
         findings.power += np.einsum("nc,nc->c", block, block, dtype=np.float64)
-        mono = _mono(block, channel)
-        findings.mix += float(np.einsum("n,n->", mono, mono, dtype=np.float64))
-        findings.peak = max(findings.peak, float(np.abs(mono).max()))
-        findings.parts.append(mono if same else resampler.resample_chunk(mono))
+        taken = _taken(block, channels)
+        findings.mix += float(np.einsum("nt,nt->", taken, taken, dtype=np.float64))
+        findings.peak = max(findings.peak, float(np.abs(taken).max()))
+        findings.parts.append(taken if same else resampler.resample_chunk(taken))
     if not same:
-        findings.parts.append(resampler.resample_chunk(np.zeros(0, np.float32), last=True))
+        findings.parts.append(resampler.resample_chunk(np.zeros((0, tracks), np.float32), last=True))
     return findings
 
 
-def _mono(block: Samples, channel: int | None) -> Samples:
-    """One channel of a block, or the mean of all, summed in float64 since garbage near the top of float32 overflows."""
-    if channel is None and block.shape[1] > 1:
-        mixed: Samples = block.mean(axis=1, dtype=np.float64).astype(np.float32)
+def _taken(block: Samples, channels: Channels) -> Samples:
+    """The tracks of a block, shape [n, tracks].
+
+    A mean is summed in float64, since garbage near the top of float32 overflows.
+    """
+    if channels == "mix" and block.shape[1] > 1:
+        mixed: Samples = block.mean(axis=1, dtype=np.float64, keepdims=True).astype(np.float32)
         return mixed
-    return np.ascontiguousarray(block[:, channel or 0])
+    return np.ascontiguousarray(block[:, channels, None]) if isinstance(channels, int) else block
 
 
 def _silence_non_finite(block: Samples) -> int:
@@ -102,15 +114,32 @@ def _mixing_loss(findings: _Findings, loudest: int) -> float:
 
 def _cancelled(channels: int, loudest: int, loss: float) -> str:
     return (
-        f"the {channels} channels cancel each other when mixed (the mix is {-loss:.0f} dB below channel {loudest + 1}, "
-        f"opposite phase?): channel {loudest + 1} alone was taken"
+        f"the {channels} channels cancel each other when mixed (the mix is {-loss:.0f} dB below channel {loudest}, "
+        f"opposite phase?): channel {loudest} alone was taken"
     )
 
 
-def _joined(parts: list[Samples]) -> Samples:
+def _tracks(
+    parts: list[Samples], there: int, channels: Channels, sample_rate: int
+) -> tuple[Samples, tuple[int | None, ...], Sequence[str]]:
+    """The samples, shape [tracks, n], which channel each track is, and what is to be said of them."""
+    if channels == "mix":
+        return _joined(parts, 1), (None,), ()
+    if isinstance(channels, int):
+        return _joined(parts, 1), (channels,), ()
+    samples = _joined(parts, there)
+    kept, warnings = voices(samples, sample_rate)
+    return samples[:kept], tuple(range(kept)), warnings
+
+
+def _joined(parts: list[Samples], tracks: int) -> Samples:
     """One array, scaled to [-1, 1] where it goes beyond: lossy codecs and resampling overshoot a little."""
-    samples = np.concatenate(parts) if parts else np.zeros(0, np.float32)
-    peak = float(np.abs(samples).max(initial=0.0))
+    samples = np.empty((tracks, sum(len(part) for part in parts)), np.float32)
+    end = 0
+    for part in parts:
+        samples[:, end : end + len(part)] = part.T
+        end += len(part)
+    peak = max(float(samples.max(initial=0.0)), -float(samples.min(initial=0.0)))
     if peak > 1.0:
         samples /= np.float32(peak)
     return samples

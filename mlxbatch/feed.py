@@ -50,7 +50,7 @@ class Feed:
     ) -> None:
         self.active: dict[int, Prepared] = {}
         self.aside: deque[Failed] = deque()
-        self._options, self._read, self._pace = settings.options, read, pace
+        self._settings, self._read, self._pace = settings, read, pace
         self._changed = threading.Condition()
         self._closed = False
         self._prefetch: Prefetch[Planned, Prepared | Failed] = Prefetch(
@@ -62,22 +62,22 @@ class Feed:
             cost=_cost,
         )
         self._planned, self._suspects = deque(planned), deque(suspects)
-        self._held: set[int] = set()  # jobs that have a place in the prefetch
-        self._number = -1
+        self._waiting: deque[Job] = deque()  # the other tracks of a recording that has begun
+        self._held: dict[str, int] = {}  # items that have a place in the prefetch, and how much of it
+        self._number = 0
 
     def __iter__(self) -> Iterator[Job]:
         return self
 
     def __next__(self) -> Job:
-        while True:
+        while not self._waiting or self._closed:
             self._await_turn()
             prepared = self._next()
-            self._number += 1
             if isinstance(prepared, Failed):
                 self.aside.append(prepared)
-                continue
-            self.active[self._number] = prepared
-            return self._job(prepared)
+            else:
+                self._waiting += self._jobs(prepared)
+        return self._waiting.popleft()
 
     def _next(self) -> Prepared | Failed:
         """What comes next, decoded: a place in the prefetch is kept for what the engine gets of it."""
@@ -88,19 +88,22 @@ class Feed:
         if isinstance(prepared, Failed):
             self._prefetch.release(_cost(planned))
         else:
-            self._held.add(self._number + 1)
+            self._held[planned.probed.item.id] = _cost(planned)
         return prepared
 
-    def _job(self, prepared: Prepared) -> Job:
+    def _jobs(self, prepared: Prepared) -> list[Job]:
+        """A job for each track. All are active from here on: a recording that has begun is to come to its end."""
         recording, planned = prepared.recording, prepared.planned
-        return Job(
-            id=self._number,
-            item_id=planned.probed.item.id,
-            samples=recording.samples[0],
-            seconds=recording.seconds,
-            group=planned.group,
-            options=self._options,
-        )
+        options = self._settings.options_for(planned.probed.item)
+        jobs = [
+            Job(number, planned.probed.item.id, samples, recording.seconds, planned.group, channel, options)
+            for number, (channel, samples) in enumerate(
+                zip(recording.channels, recording.samples, strict=True), self._number
+            )
+        ]
+        self._number += len(jobs)
+        self.active |= {job.id: prepared for job in jobs}
+        return jobs
 
     def _await_turn(self) -> None:
         """Returns when the next one may come; StopIteration where none will."""
@@ -122,7 +125,7 @@ class Feed:
 
     def ready(self) -> bool:
         """Whether `next()` would return, or end, at once: how an engine looks ahead without idling its device."""
-        if self._closed or not (self._planned or self._suspects):
+        if self._closed or self._waiting or not (self._planned or self._suspects):
             return True
         pause = self._pace.pause(len(self.active))
         if pause is None or pause:
@@ -130,11 +133,12 @@ class Feed:
         return self._prefetch.ready() if self._planned else not self.active
 
     def release(self, job_id: int) -> Prepared:
-        """A recording is done with: another may be decoded, or begun."""
+        """A job is done with; with the last of its recording, another may be decoded, or begun."""
         prepared = self.active.pop(job_id)
-        if job_id in self._held:
-            self._held.discard(job_id)
-            self._prefetch.release(_cost(prepared.planned))
+        item_id = prepared.planned.probed.item.id
+        over = not any(other is prepared for other in list(self.active.values()))
+        if over and item_id in self._held:
+            self._prefetch.release(self._held.pop(item_id))
         with self._changed:
             self._changed.notify_all()
         return prepared
@@ -147,5 +151,5 @@ class Feed:
 
 
 def _cost(planned: Planned) -> int:
-    """Bytes of the decoded samples, mono float32 at 16 kHz, by the header's length."""
-    return int(planned.probed.seconds * 16_000 * 4)
+    """Bytes of the decoded samples, float32 at 16 kHz, by the header's length."""
+    return int(planned.probed.seconds * 16_000 * 4) * planned.rows

@@ -8,12 +8,25 @@ from itertools import groupby
 from mlxbatch.types import Planned, Probed
 
 
-def plan(probed: Sequence[Probed], *, batch_size: int, need: Callable[[float], int], budget: int) -> list[Planned]:
-    """Longest recordings first, in groups of at most `batch_size` whose needs together fit in `budget` bytes.
+def one_row(probed: Probed) -> int:
+    """All channels in one mix."""
+    return 1
 
-    `need` is the bytes that one recording of that many seconds takes (Engine.need); `budget` is
-    `budget.planning_budget`. A recording over the budget is a group by itself, never left out. Each item comes
-    exactly once. Equal lengths go by output path, so that a plan depends on its input alone, not on its order.
+
+def plan(
+    probed: Sequence[Probed],
+    *,
+    batch_size: int,
+    need: Callable[[float], int],
+    budget: int,
+    rows: Callable[[Probed], int] = one_row,
+) -> list[Planned]:
+    """Longest recordings first, in groups of at most `batch_size` rows whose needs together fit in `budget` bytes.
+
+    `need` is the bytes that one row of that many seconds takes (Engine.need), `rows` how many rows become of a
+    recording; `budget` is `budget.planning_budget`. A recording over either bound is a group by itself, never left out
+    and never divided. Each item comes exactly once. Equal lengths go by output path, so that a plan depends on its
+    input alone, not on its order.
 
     Longest first: neighbours in length pad each other least, memory shows its worst at the start, and the end of the
     run has short pieces to even out the workers.
@@ -21,13 +34,14 @@ def plan(probed: Sequence[Probed], *, batch_size: int, need: Callable[[float], i
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, not {batch_size}")
     planned: list[Planned] = []
-    group, rows, taken = 0, 0, 0
+    group, filled, taken = 0, 0, 0
     for one in sorted(probed, key=_longest_first):
-        needed = need(one.seconds)
-        if rows and (rows == batch_size or taken + needed > budget):
-            group, rows, taken = group + 1, 0, 0
-        planned.append(Planned(one, group))
-        rows, taken = rows + 1, taken + needed
+        count = rows(one)
+        needed = count * need(one.seconds)
+        if filled and (filled + count > batch_size or taken + needed > budget):
+            group, filled, taken = group + 1, 0, 0
+        planned.append(Planned(one, group, count))
+        filled, taken = filled + count, taken + needed
     return planned
 
 
@@ -37,14 +51,18 @@ def _longest_first(probed: Probed) -> tuple[float, str]:
 
 def groups(planned: Iterable[Planned]) -> list[list[Probed]]:
     """The plan's groups, in their order."""
-    return [[one.probed for one in members] for _, members in groupby(planned, key=lambda one: one.group)]
+    return [[one.probed for one in members] for members in _grouped(planned)]
+
+
+def _grouped(planned: Iterable[Planned]) -> list[list[Planned]]:
+    return [list(members) for _, members in groupby(planned, key=lambda one: one.group)]
 
 
 def padding_ratio(planned: Iterable[Planned]) -> float:
-    """The share of computed seconds that would be padding were each recording padded to its group's longest: 0 to 1."""
+    """The share of computed seconds that would be padding were each row padded to its group's longest: 0 to 1."""
     real = padded = 0.0
-    for members in groups(planned):
-        lengths = [one.seconds for one in members]
+    for members in _grouped(planned):
+        lengths = [one.probed.seconds for one in members for _ in range(one.rows)]
         real += sum(lengths)
         padded += max(lengths) * len(lengths)
     return 1.0 - real / padded if padded else 0.0

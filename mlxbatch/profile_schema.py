@@ -8,10 +8,11 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator
 
 from mlxbatch.budget import parse_amount, parse_bytes
 from mlxbatch.errors import UsageError
+from mlxbatch.types import Channels
 
 SCHEMA_VERSION = 1
 
@@ -43,10 +44,18 @@ def _ladder(steps: list[float]) -> list[float]:
     return steps
 
 
+def _channels(value: object) -> object:
+    # Not as a union of types, each of which would have an error of its own.
+    if value in ("mix", "split") or (type(value) is int and value >= 0):
+        return value
+    raise ValueError(f"no channels: {value!r}")
+
+
 Amount = Annotated[str, AfterValidator(_amount)]
 Size = Annotated[str, AfterValidator(_size)]
 Wired = Annotated[str, AfterValidator(_wired)]
 Ladder = Annotated[list[float], AfterValidator(_ladder)]
+OneOfChannels = Annotated[Channels, PlainValidator(_channels)]
 
 AMOUNT = 'a size such as "12GB" or "12GiB", or a share of the device\'s memory such as "75%"'
 SIZE = 'a size such as "512MB" or "1.5GiB"'
@@ -90,6 +99,7 @@ class Transcribe(Section):
     compression_ratio_threshold: float = Field(default=2.4, gt=0, allow_inf_nan=False, description="a number over 0")
     logprob_threshold: float = Field(default=-1.0, le=0, allow_inf_nan=False, description="a number of at most 0")
     no_speech_threshold: float = Field(default=0.6, ge=0, le=1, description="a number from 0 to 1")
+    channels: OneOfChannels = Field(default="mix", description='"mix", "split", or a channel\'s number, counted from 0')
 
 
 class Pipeline(Section):

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mlxbatch import wishes
 from mlxbatch.overseer import Oversight
+from mlxbatch.speakers import labelled
 from mlxbatch.state import FOLDER
-from mlxbatch.types import TranscribeOptions
+from mlxbatch.stored import named_key
+from mlxbatch.types import Item, Probed, TranscribeOptions, Transcript
 
 
 @dataclass(frozen=True, slots=True)
 class ModelKey:
-    """A model's name and hash, and the inference key of what it makes under the run's options."""
+    """A model's name and hash, and the inference key of what it makes under some options.
+
+    `inference_key` is asked of every item, and so remembers what it has worked out.
+    """
 
     name: str
-    inference_key: str
+    inference_key: Callable[[TranscribeOptions], str]
     sha: str = ""
 
 
@@ -23,6 +30,7 @@ class ModelKey:
 class RunSettings:
     """`models` are those of the hosts, in their order; a result of any of them counts as done.
 
+    `options` and `speakers`, the names of channels, hold for every item that has no wishes of its own.
     `stop_at` is on pacing.clock: from then on nothing is begun. `min_free` bytes of the output's disk stay free.
     """
 
@@ -31,6 +39,7 @@ class RunSettings:
     models: tuple[ModelKey, ...]
     rendering_key: str
     options: TranscribeOptions = field(default_factory=TranscribeOptions)
+    speakers: tuple[str, ...] = ()
     batch_size: int = 8
     workers: int = 2
     prefetch_bytes: int = 512 * 10**6
@@ -45,3 +54,22 @@ class RunSettings:
     @property
     def scratch(self) -> Path:
         return self.output / FOLDER / "tmp"
+
+    def options_for(self, item: Item) -> TranscribeOptions:
+        return wishes.options_for(self.options, item)
+
+    def inference_keys_for(self, item: Item) -> list[str]:
+        options = self.options_for(item)
+        return [model.inference_key(options) for model in self.models]
+
+    def rendering_key_for(self, item: Item) -> str:
+        return named_key(self.rendering_key, wishes.speakers_for(self.speakers, self.options, item))
+
+    def labelled(self, transcript: Transcript, item: Item) -> Transcript:
+        """The transcript with the names that its channels have in this run."""
+        names = wishes.speakers_for(self.speakers, self.options, item)
+        return labelled(transcript, names, self.options_for(item).channels)
+
+    def rows(self, probed: Probed) -> int:
+        """See `wishes.rows`."""
+        return wishes.rows(probed, self.options)

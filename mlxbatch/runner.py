@@ -7,44 +7,31 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
 
 from mlxbatch import budget
-from mlxbatch.audio import decode
 from mlxbatch.disk import Space, forecast
-from mlxbatch.errors import DeviceLost, ItemError, item_stage
+from mlxbatch.errors import DeviceLost
 from mlxbatch.feed import Feed, Prepared
 from mlxbatch.governor import Room
 from mlxbatch.host import Changed, EngineHost, Happening
-from mlxbatch.ledger import (
-    Decision,
-    Fresh,
-    Infer,
-    Ledger,
-    Quarantined,
-    Render,
-    content_hash,
-    fingerprint,
-)
+from mlxbatch.join import Join
+from mlxbatch.ledger import Decision, Fresh, Infer, Ledger, Quarantined, Render
 from mlxbatch.ledger_rows import key_of
 from mlxbatch.machine import read_machine
 from mlxbatch.overseer import Overseer, TakeOver
 from mlxbatch.pacing import Pace
 from mlxbatch.plan import Countdown, plan
-from mlxbatch.probe import probe
+from mlxbatch.reading import Reader, attempt
 from mlxbatch.run_settings import ModelKey as ModelKey
 from mlxbatch.run_settings import RunSettings as RunSettings
 from mlxbatch.types import Done, Failed, Item, JobFailed, Output, Planned, Probed, Result, Skipped, Transcript
 from mlxbatch.watcher import Watcher as Watcher
-from mlxbatch.words import cut_off
 from mlxbatch.worker import Event, Loaded
 from mlxbatch.writers import WRITERS
 from mlxbatch.writers.files import output_path, write_outputs
 
 # Headers that are read under one mark in the ledger: a mark costs a write, and one of so many is soon found.
 PROBED_AT_ONCE = 64
-# The group of a recording that is read and done by itself.
-NO_GROUP = -1
 
 
 def transcribe(
@@ -87,8 +74,8 @@ def decide(item: Item, ledger: Ledger | None, settings: RunSettings) -> Decision
         return Infer("new")
     return ledger.decide(
         item,
-        [model.inference_key for model in settings.models],
-        settings.rendering_key,
+        settings.inference_keys_for(item),
+        settings.rendering_key_for(item),
         _outputs(item, settings),
         retry_quarantined=settings.retry_quarantined,
     )
@@ -103,12 +90,13 @@ class _Run:
 
     def __init__(self, hosts: Sequence[EngineHost], ledger: Ledger, settings: RunSettings, watcher: Watcher) -> None:
         self.hosts, self.ledger, self.settings, self.watcher = hosts, ledger, settings, watcher
+        self._reader = Reader(ledger, settings)
         self.space = Space(settings.output, settings.min_free)
         self.pace = Pace(settings.stop_at, settings.max_load)
         self.left = 0  # items that have no result yet and are to have one
         self._number = 0  # of the host that works
         self._deaths, self._given_up = ledger.suspects(), ledger.unfinished()
-        self._windows: dict[int, dict[int, Output]] = {}
+        self._joins: dict[str, Join] = {}  # by item
         self._settled: set[str] = set()
         self._deadly: list[Failed] = []  # since a recording was done last
 
@@ -130,7 +118,8 @@ class _Run:
             # Those that died least come first: who was only in the company of another is done before it.
             suspects = sorted(filter(self._died_of, items), key=self._died_of)
             probed = yield from self._probe([item for item in items if not self._died_of(item)])
-            self.space.require(forecast([one.seconds for one in probed], self.settings.formats))
+            heard = [one.seconds * self.settings.rows(one) for one in probed]
+            self.space.require(forecast(heard, self.settings.formats))
             while (probed or suspects) and not self.pace.over():
                 try:
                     return (yield from self._load_and_run(self.hosts[self._number], probed, suspects))
@@ -152,8 +141,7 @@ class _Run:
             if self.pace.over():
                 return []
             some = items[start : start + PROBED_AT_ONCE]
-            with self.ledger.at_risk(some):
-                outcomes = [_attempt(item, lambda item=item: probe(item)) for item in some]  # type: ignore[misc]
+            outcomes = self._reader.headers(some)
             yield from (self._failed(outcome) for outcome in outcomes if isinstance(outcome, Failed))
             probed += [outcome for outcome in outcomes if not isinstance(outcome, Failed)]
         return probed
@@ -185,7 +173,8 @@ class _Run:
         fits = budget.planning_budget(loaded.memory_limit, loaded.weights)
         planned: list[Planned] = []
         for part in _parted(probed, lambda one: key_of(one.item) in self._given_up):
-            groups = plan(part, batch_size=self.settings.batch_size, need=self._needs.__getitem__, budget=fits)
+            size, rows_of = self.settings.batch_size, self.settings.rows
+            groups = plan(part, batch_size=size, need=self._needs.__getitem__, budget=fits, rows=rows_of)
             first = planned[-1].group + 1 if planned else 0
             planned += [replace(one, group=first + one.group) for one in groups]
         largest = max(self._needs.values(), default=0)
@@ -195,9 +184,9 @@ class _Run:
     def _run(
         self, host: EngineHost, planned: Sequence[Planned], suspects: Sequence[Item], overseer: Overseer
     ) -> Iterator[Result]:
-        self._windows.clear()
+        self._joins.clear()
         groups = Countdown(planned, time.monotonic())
-        feed = Feed(planned, self._prepare, suspects, self._read_suspect, self.settings, self.pace)
+        feed = Feed(planned, self._reader.recording, suspects, self._reader.suspect, self.settings, self.pace)
         # Closed in reverse: who waits for a job is let go before the host waits for whoever that is.
         with closing(host.run(feed, overseer.allowance)) as events, closing(feed):
             for event in events:
@@ -209,19 +198,8 @@ class _Run:
                 if self.pace.grace() == 0.0:
                     return self._give_up(feed)
             yield from self._undecoded(feed, groups, overseer)
-            for prepared in feed.active.values() if not self.pace.over() else ():
-                yield self._failed(Failed(prepared.planned.probed.item, "infer", "the engine ended without a result"))
-
-    def _prepare(self, planned: Planned) -> Prepared | Failed:
-        """Decode one recording, on a worker's thread. The file's identity comes first: a later change shows then."""
-        item = planned.probed.item
-        with self.ledger.at_risk([item]):
-            return _attempt(item, lambda: _decoded(planned))
-
-    def _read_suspect(self, item: Item) -> Prepared | Failed:
-        """The same from the header on, of one that belongs to no group."""
-        with self.ledger.at_risk([item]):
-            return _attempt(item, lambda: _decoded(Planned(probe(item), NO_GROUP)))
+            for item in self._unsettled(feed) if not self.pace.over() else ():
+                yield self._failed(Failed(item, "infer", "the engine ended without a result"))
 
     def _oversee(self, event: Happening, feed: Feed, overseer: Overseer) -> None:
         overseer.busy(self.pace.look(len(feed.active)))
@@ -236,9 +214,14 @@ class _Run:
 
     def _give_up(self, feed: Feed) -> None:
         """The grace after the time limit is over: the next run begins these last, so that they keep nobody waiting."""
-        given_up = [prepared.planned.probed.item for prepared in feed.active.values()]
+        given_up = self._unsettled(feed)
         self.ledger.given_up(given_up)
         self.watcher.given_up(len(given_up))
+
+    def _unsettled(self, feed: Feed) -> list[Item]:
+        """Items that are being worked on and have no result, each once however many jobs it has."""
+        items = {one.planned.probed.item.id: one.planned.probed.item for one in feed.active.values()}
+        return [item for item in items.values() if item.id not in self._settled]
 
     # ---- results
 
@@ -253,8 +236,9 @@ class _Run:
     ) -> Iterator[Result]:
         """The result that an output completes, if it does."""
         result = self._take(output, feed.active[output.job_id])
+        if isinstance(output, JobFailed) or output.last:
+            feed.release(output.job_id)  # and, with the last of a recording, its samples go
         if result is not None:
-            feed.release(output.job_id)  # and its samples go
             yield result
             self.space.watch()
             self._count(result.item, groups, overseer)
@@ -265,62 +249,54 @@ class _Run:
             overseer.group_done(facts)
 
     def _take(self, output: Output | JobFailed, prepared: Prepared) -> Result | None:
-        """Join a window to its recording; a Result once the recording is complete."""
+        """Join a window to its recording; a Result once the recording is complete, or one of its jobs has failed."""
         item = prepared.planned.probed.item
+        if item.id in self._settled:
+            return None  # by the failure of another of its jobs
         if isinstance(output, JobFailed):
-            self._windows.pop(output.job_id, None)
+            self._joins.pop(item.id, None)
             return self._failed(Failed(item, "infer", output.cause, quarantined=output.deadly))
         self.watcher.window(prepared.planned, output)
-        # By number: a job that was begun anew after a crash repeats the windows it had finished, or comes to fewer.
-        windows = self._windows.setdefault(output.job_id, {})
-        windows[output.window] = output
-        if not output.last:
+        join = self._joins.setdefault(item.id, Join(prepared.recording))
+        if not join.take(output):
             return None
-        del self._windows[output.job_id]
-        return self._done(prepared, [windows[number] for number in sorted(windows) if number <= output.window])
+        return self._done(prepared, self._joins.pop(item.id))
 
-    def _done(self, prepared: Prepared, outputs: Sequence[Output]) -> Result:
-        item, recording = prepared.planned.probed.item, prepared.recording
-        transcript = Transcript(
-            segments=tuple(segment for output in outputs for segment in output.segments),
-            language=next((output.language for output in outputs if output.language), None),
-            seconds=recording.seconds,
-            warnings=(*recording.warnings, *cut_off([output.stats for output in outputs])),
-            truncated=recording.truncated,
-            model=self._model.name,
-        )
-        outcome = _attempt(item, lambda: self._write(item, transcript))
+    def _done(self, prepared: Prepared, join: Join) -> Result:
+        item, seconds = prepared.planned.probed.item, prepared.recording.seconds
+        transcript = join.transcript(self._model.name)
+        outcome = attempt(item, lambda: self._write(item, transcript))
         if isinstance(outcome, Failed):
             return self._failed(outcome)
         self.ledger.done(
             item,
             fingerprint=prepared.fingerprint,
             content_hash=prepared.content_hash,
-            inference_key=self._model.inference_key,
-            rendering_key=self.settings.rendering_key,
+            inference_key=self.settings.inference_keys_for(item)[self._number],
+            rendering_key=self.settings.rendering_key_for(item),
             transcript=transcript,
             outputs=outcome,
-            seconds=recording.seconds,
+            seconds=seconds,
             model=self._model.name,
         )
         self._settle(item)
         self._deadly.clear()
-        windows = tuple(output.stats for output in outputs)
+        windows = tuple(output.stats for track in join.outputs for output in track)
         took = sum(window.latency for window in windows)
-        return Done(item, tuple(outcome), recording.seconds, windows, transcript.warnings, took, self._model.name)
+        return Done(item, tuple(outcome), seconds, windows, transcript.warnings, took, self._model.name)
 
     def rerendered(self, item: Item, transcript: Transcript) -> Result:
         """Other formats of a stored result: no inference."""
-        outcome = _attempt(item, lambda: self._write(item, transcript))
+        outcome = attempt(item, lambda: self._write(item, transcript))
         if isinstance(outcome, Failed):
             # Not written down: the row keeps its transcript, and the next run renders it again.
             return outcome
-        self.ledger.rendered(item, self.settings.rendering_key, outcome)
+        self.ledger.rendered(item, self.settings.rendering_key_for(item), outcome)
         return Done(item, tuple(outcome), transcript.seconds, (), transcript.warnings, model=transcript.model)
 
     def _write(self, item: Item, transcript: Transcript) -> list[Path]:
-        paths = _outputs(item, self.settings)
-        rendered = (WRITERS[name](transcript, item) for name in self.settings.formats)
+        paths, named = _outputs(item, self.settings), self.settings.labelled(transcript, item)
+        rendered = (WRITERS[name](named, item) for name in self.settings.formats)
         write_outputs(dict(zip(paths, rendered, strict=True)), self.settings.scratch)
         return paths
 
@@ -341,24 +317,6 @@ class _Run:
             self.ledger.failed(failed.item, failed.stage, failed.error)
 
 
-T = TypeVar("T")
-
-
-def _attempt(item: Item, work: Callable[[], T]) -> T | Failed:
-    """The one place where an item's error becomes a value."""
-    try:
-        return work()
-    except ItemError as error:
-        return Failed(item, error.stage, error.cause)
-
-
 def _parted(probed: Sequence[Probed], later: Callable[[Probed], bool]) -> tuple[list[Probed], list[Probed]]:
     """Those that are not to come later, and those that are."""
     return [one for one in probed if not later(one)], [one for one in probed if later(one)]
-
-
-def _decoded(planned: Planned) -> Prepared:
-    item = planned.probed.item
-    with item_stage(item.source, "decode"):
-        mark, digest = fingerprint(item.source), content_hash(item.source)
-        return Prepared(planned, decode(item), mark, digest)

@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import json
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from mlxbatch.types import Segment, TranscribeOptions, Transcript, Word
@@ -24,6 +24,7 @@ def transcript_to_json(transcript: Transcript) -> dict[str, Any]:
         "warnings": list(transcript.warnings),
         "truncated": transcript.truncated,
         "model": transcript.model,
+        "channels": list(transcript.channels),
     }
 
 
@@ -36,6 +37,7 @@ def transcript_from_json(data: Mapping[str, Any]) -> Transcript:
         warnings=tuple(data["warnings"]),
         truncated=data["truncated"],
         model=data.get("model", ""),
+        channels=tuple(data.get("channels", (None,))),
     )
 
 
@@ -96,11 +98,9 @@ _NEUTRAL = {"prompt": "", "hotwords": (), "max_tokens": None, "vad": False, "cha
 
 
 def _changing(options: TranscribeOptions) -> dict[str, Any]:
-    return {
-        name: value
-        for name, value in dataclasses.asdict(options).items()
-        if name not in _NEUTRAL or value != _NEUTRAL[name]
-    }
+    # Not dataclasses.asdict, which copies deeply: each of many recordings may have a prompt of its own.
+    values = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
+    return {name: value for name, value in values.items() if name not in _NEUTRAL or value != _NEUTRAL[name]}
 
 
 def rendering_key(formats: Iterable[str], lines: Mapping[str, object] | None = None) -> str:
@@ -110,6 +110,11 @@ def rendering_key(formats: Iterable[str], lines: Mapping[str, object] | None = N
     """
     options = " " + json.dumps(_numbers_as_floats(dict(lines)), sort_keys=True) if lines else ""
     return " ".join(sorted(set(formats))) + options
+
+
+def named_key(rendering_key: str, speakers: Sequence[str]) -> str:
+    """The rendering key of outputs in which channels have names."""
+    return f"{rendering_key} {json.dumps(list(speakers))}" if speakers else rendering_key
 
 
 def _numbers_as_floats(value: Any) -> Any:

@@ -54,10 +54,14 @@ class Probed:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A probed item in its place: `group` counts from 0, groups run in order, longest recordings first."""
+    """A probed item in its place: `group` counts from 0, groups run in order, longest recordings first.
+
+    `rows` is how many jobs become of it, one for each channel that is heard by itself.
+    """
 
     probed: Probed
     group: int
+    rows: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +225,8 @@ class Allowance:
 class Transcript:
     """All that is known of one recording's speech; every output format is rendered from it.
 
-    `model` is the name of the one that heard it, "" where an older version did not write it down.
+    `model` is the name of the one that heard it, "" where an older version did not write it down. `channels` are
+    those that were heard one by one, as in Recording.
     """
 
     segments: tuple[Segment, ...]
@@ -230,6 +235,7 @@ class Transcript:
     warnings: tuple[str, ...] = ()
     truncated: bool = False
     model: str = ""
+    channels: tuple[int | None, ...] = (None,)
 
     @property
     def text(self) -> str:

@@ -23,6 +23,7 @@ LAYERS = {
     "mlxbatch.runner": 3,
     "mlxbatch.overseer": 3,
     "mlxbatch.feed": 3,
+    "mlxbatch.reading": 3,
     "mlxbatch.run_settings": 3,
     "mlxbatch.watcher": 3,
     "mlxbatch.report": 4,
@@ -56,6 +57,10 @@ PURE = (
 )
 PURE += (
     "words",
+    "join",
+    "speakers",
+    "tracks",
+    "wishes",
     "leak_words",
     *(f"report.{name}" for name in ("figures", "causes", "compare", "conditions", "names", "verdict")),
 )

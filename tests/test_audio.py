@@ -99,8 +99,8 @@ def test_opposite_phase_takes_the_louder_channel(tmp_path: Path, rate: int) -> N
     recording = decoded(tmp_path / "a.wav", np.stack([-0.99 * left, left], axis=1), rate)
     np.testing.assert_allclose(recording.samples[0][2000:14000], tone()[2000:14000], atol=2e-3)
     assert recording.warnings == (
-        "the 2 channels cancel each other when mixed (the mix is 46 dB below channel 2, opposite phase?): "
-        "channel 2 alone was taken",
+        "the 2 channels cancel each other when mixed (the mix is 46 dB below channel 1, opposite phase?): "
+        "channel 1 alone was taken",
     )
 
 
@@ -243,9 +243,16 @@ def test_a_decoder_that_fails_at_once_fails_the_item(tmp_path: Path) -> None:
 def test_memory_follows_the_target_rate_and_one_channel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept: list[int] = []
     joined = audio._joined
-    monkeypatch.setattr(audio, "_joined", lambda parts: kept.extend(part.nbytes for part in parts) or joined(parts))
-    decoded(tmp_path / "a.wav", np.zeros((96000, 8)), 48000)
-    assert sum(kept) == 2 * 16000 * 4
+
+    def counted(parts: list[audio.Samples], tracks: int) -> audio.Samples:
+        kept.append(sum(part.nbytes for part in parts))
+        return joined(parts, tracks)
+
+    monkeypatch.setattr(audio, "_joined", counted)
+    source = item(saved(tmp_path / "a.wav", np.zeros((96000, 8)), 48000))
+    for channels in ("mix", 5, "split"):
+        decode(source, channels=channels)  # type: ignore[arg-type]
+    assert kept == [2 * 16000 * 4, 2 * 16000 * 4, 8 * 2 * 16000 * 4]
 
 
 @settings(max_examples=60, deadline=None)

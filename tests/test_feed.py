@@ -17,31 +17,38 @@ from mlxbatch.types import Failed, Item, Planned, Probed, Recording
 RATE = 16_000
 
 
-def planned(*names: str) -> list[Planned]:
-    return [Planned(Probed(Item(name, Path(name), Path(name)), 1.0, RATE, 1), 0) for name in names]
+def planned(*names: str, rows: int = 1) -> list[Planned]:
+    return [Planned(Probed(Item(name, Path(name), Path(name)), 1.0, RATE, rows), 0, rows) for name in names]
 
 
 class Desk:
     """A feed whose decoding is noted; names that begin with "bad" fail."""
 
     def __init__(
-        self, clear: list[Planned], suspects: list[Planned], pace: Pace | None = None, workers: int = 2
+        self,
+        clear: list[Planned],
+        suspects: list[Planned],
+        pace: Pace | None = None,
+        workers: int = 2,
+        prefetch_bytes: int = 10**9,
     ) -> None:
         self.decoded: list[str] = []
-        settings = RunSettings(Path("out"), ("txt",), (), "txt", workers=workers)
+        settings = RunSettings(Path("out"), ("txt",), (), "txt", workers=workers, prefetch_bytes=prefetch_bytes)
+        self._suspects = {one.probed.item.id: one for one in suspects}
         items = [one.probed.item for one in suspects]
         self.feed = Feed(clear, self.prepare, items, self.read, settings, pace or Pace())
 
     def read(self, item: Item) -> Prepared | Failed:
-        (one,) = planned(item.id)
-        return self.prepare(one)
+        return self.prepare(self._suspects[item.id])
 
     def prepare(self, one: Planned) -> Prepared | Failed:
         name = one.probed.item.id
         self.decoded.append(name)
         if name.startswith("bad"):
             return Failed(one.probed.item, "decode", "bad")
-        return Prepared(one, Recording(np.zeros((1, RATE), np.float32), RATE), Fingerprint(0, 0, 0), "")
+        samples = np.arange(one.rows * RATE, dtype=np.float32).reshape(one.rows, RATE)
+        channels = tuple(range(one.rows)) if one.rows > 1 else (None,)
+        return Prepared(one, Recording(samples, RATE, channels), Fingerprint(0, 0, 0), "")
 
 
 def test_a_suspect_is_decoded_only_once_all_else_is_done_with() -> None:
@@ -95,3 +102,54 @@ def test_serially_they_come_last_too() -> None:
         found.append(job.item_id)
         desk.feed.release(job.id)
     assert found == ["a", "b", "x"]
+
+
+def test_each_channel_is_a_job_of_its_own() -> None:
+    desk = Desk(planned("a", "b", rows=2), [])
+    jobs = [next(desk.feed) for _ in range(4)]
+    assert [(job.id, job.item_id, job.channel) for job in jobs] == [(0, "a", 0), (1, "a", 1), (2, "b", 0), (3, "b", 1)]
+    assert [int(job.samples[0]) for job in jobs] == [0, RATE, 0, RATE]
+    assert all(job.samples.flags.c_contiguous for job in jobs)
+    desk.feed.close()
+
+
+def test_a_recording_that_has_begun_comes_to_its_end_after_the_time_limit() -> None:
+    pace = Pace()
+    desk = Desk(planned("a", "b", rows=3), [], pace)
+    assert next(desk.feed).channel == 0
+    pace.stop_at = clock()
+    assert desk.feed.ready()
+    assert [(job.item_id, job.channel) for job in desk.feed] == [("a", 1), ("a", 2)]
+    assert desk.feed.ready()
+    desk.feed.close()
+
+
+def test_a_closed_feed_keeps_the_other_channels_to_itself() -> None:
+    desk = Desk(planned("a", rows=2), [])
+    next(desk.feed)
+    desk.feed.close()
+    assert list(desk.feed) == []
+
+
+def test_a_place_in_the_prefetch_is_for_all_channels_and_given_back_with_the_last() -> None:
+    """Room for the four channels of one recording, and no more."""
+    desk = Desk(planned("a", "b", rows=4), [], prefetch_bytes=4 * 4 * RATE)
+    for _ in range(4):
+        next(desk.feed)
+    for number in (2, 0, 3):
+        desk.feed.release(number)
+        assert not desk.feed.ready()
+    assert desk.decoded == ["a"]
+    desk.feed.release(1)
+    assert next(desk.feed).item_id == "b"
+    desk.feed.close()
+
+
+def test_a_suspect_waits_for_all_channels_of_the_one_before() -> None:
+    desk = Desk([], planned("x", "y", rows=2))
+    assert [next(desk.feed).channel for _ in range(2)] == [0, 1]
+    desk.feed.release(0)
+    assert not desk.feed.ready()
+    desk.feed.release(1)
+    assert desk.feed.ready()
+    desk.feed.close()

@@ -67,7 +67,7 @@ def run(
     settings = RunSettings(
         out,
         ("txt",),
-        (ModelKey("base", "key"),),
+        (ModelKey("base", lambda options: "key"),),
         "txt",
         # Every window is doubtful, and so encoded a second time at the full 30 s, which takes the most.
         options=TranscribeOptions(language="en", temperatures=(0.0,), logprob_threshold=0.0),

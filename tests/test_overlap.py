@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import soundfile
 
-from mlxbatch import runner
+from mlxbatch import reading, runner
 from mlxbatch.engines.base import EngineSpec
 from mlxbatch.host import Kind, make_host
 from mlxbatch.ledger import Ledger
@@ -42,18 +43,20 @@ def measure(folder: Path, kind: Kind, workers: int, seconds: float, patch: pytes
     """
     stages = Stages()
 
-    def slow(item: Item) -> Recording:
+    def slow(item: Item, **asked: Any) -> Recording:
         begin = time.monotonic()
         time.sleep(seconds)
         stages.decoding.append((begin, time.monotonic()))
         return Recording(np.zeros((1, RATE), np.float32), RATE)
 
-    patch.setattr(runner, "decode", slow)
+    patch.setattr(reading, "decode", slow)
     items = [Item(str(n), folder / f"{n}.wav", Path(str(n))) for n in range(BATCHES)]
     for item in items:
         soundfile.write(item.source, np.zeros(RATE, np.float32), RATE)
     host = make_host(EngineSpec("fake", batch_size=1, extra={"seconds_per_batch": seconds}), kind)
-    settings = RunSettings(folder / "out", ("txt",), (ModelKey("m", "key"),), "txt", batch_size=1, workers=workers)
+    settings = RunSettings(
+        folder / "out", ("txt",), (ModelKey("m", lambda options: "key"),), "txt", batch_size=1, workers=workers
+    )
     with Ledger.open(settings.output) as ledger:
         results = list(transcribe(items, [host], ledger, settings, stages))
         ended = time.monotonic()

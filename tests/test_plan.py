@@ -61,6 +61,22 @@ def test_an_item_over_the_budget_is_alone() -> None:
     assert [[one.seconds for one in members] for members in groups(planned)] == [[100], [50], [1, 1]]
 
 
+def test_a_split_recording_takes_a_row_for_each_channel() -> None:
+    rows = {"0": 1, "1": 2, "2": 2, "3": 6, "4": 1}
+    count = lambda one: rows[one.item.id]  # noqa: E731
+    planned = plan(probed(9, 8, 7, 6, 5), batch_size=4, need=need, budget=10**9, rows=count)
+    assert [(one.probed.item.id, one.group, one.rows) for one in planned] == [
+        ("0", 0, 1),
+        ("1", 0, 2),
+        ("2", 1, 2),
+        ("3", 2, 6),  # more channels than rows: by itself, never divided
+        ("4", 3, 1),
+    ]
+    by_memory = plan(probed(9, 8, 7), batch_size=4, need=need, budget=36, rows=count)
+    assert [one.group for one in by_memory] == [0, 1, 2]
+    assert padding_ratio(planned) == pytest.approx(2 / (27 + 14 + 36 + 5))
+
+
 def test_groups_count_from_zero_and_nothing_gives_nothing() -> None:
     assert plan([], batch_size=8, need=need, budget=1) == []
     assert [one.group for one in plan(probed(1, 2, 3), batch_size=2, need=need, budget=10_000)] == [0, 0, 1]

@@ -153,6 +153,8 @@ def test_the_nearest_right_key_is_found_in_any_table(place: Place, text: str, li
         ("[transcribe]\nbatch_size = true\n", 2, "transcribe.batch_size", "true", "a whole number"),
         ("[transcribe]\nbatch_size = 8.0\n", 2, "transcribe.batch_size", "8.0", "a whole number"),
         ("[transcribe]\ndtype = 'int8'\n", 2, "transcribe.dtype", '"int8"', '"float32", "float16" or "bfloat16"'),
+        ("[transcribe]\nchannels = true\n", 2, "transcribe.channels", "true", '"mix", "split", or a channel'),
+        ("[transcribe]\nchannels = '1'\n", 2, "transcribe.channels", '"1"', '"mix", "split", or a channel'),
         ("[device]\nmemory_limit = 'lots'\n", 2, "device.memory_limit", '"lots"', 'such as "12GB"'),
         ("[device]\nmemory_limit = '120%'\n", 2, "device.memory_limit", '"120%"', 'such as "75%"'),
         ("[device]\nwired_limit = 'all'\n", 2, "device.wired_limit", '"all"', '"none", "auto"'),

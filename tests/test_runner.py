@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from mlxbatch import pacing, runner
+from mlxbatch import pacing, reading, runner
 from mlxbatch.disk import Room, Space
 from mlxbatch.engines.base import EngineSpec, Jobs
 from mlxbatch.errors import ItemError, MlxBatchError, SetupError
@@ -123,7 +123,7 @@ class Place:
 
     def settings(self, **changes: Any) -> RunSettings:
         formats = changes.get("formats", ("txt",))
-        keys = {"models": (ModelKey("m", "key"),), "rendering_key": " ".join(formats)}
+        keys = {"models": (ModelKey("m", lambda options: "key"),), "rendering_key": " ".join(formats)}
         return RunSettings(**{"output": self.out, "formats": formats, "batch_size": 4, **keys, **changes})
 
     def host(self, batch_size: int = 4) -> EngineHost:
@@ -219,23 +219,23 @@ def test_where_nothing_can_be_probed_no_engine_is_waited_for(place: Place) -> No
 
 
 def test_all_undecodable(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    def decode(item: Item) -> Recording:
-        raise runner.ItemError(item.source, "decode", "broken")
+    def decode(item: Item, **asked: Any) -> Recording:
+        raise ItemError(item.source, "decode", "broken")
 
-    monkeypatch.setattr(runner, "decode", decode)
+    monkeypatch.setattr(reading, "decode", decode)
     place.write_many(5)
     assert kinds(place.run(prefetch_items=1)) == {f"f0{n}": "Failed" for n in range(5)}
 
 
 def test_a_recording_too_long_for_the_memory(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    decode = runner.decode
+    decode = reading.decode
 
-    def greedy(item: Item) -> Recording:
+    def greedy(item: Item, **asked: Any) -> Recording:
         if item.id == "f01":
             np.empty(1 << 50)
-        return decode(item)
+        return decode(item, **asked)
 
-    monkeypatch.setattr(runner, "decode", greedy)
+    monkeypatch.setattr(reading, "decode", greedy)
     place.write_many(3)
     results = place.run()
     assert kinds(results) == {"f00": "Done", "f01": "Failed", "f02": "Done"}
@@ -366,14 +366,14 @@ def test_what_is_told_of_memory_and_groups(place: Place) -> None:
 
 
 def test_a_group_counts_those_that_could_not_be_decoded(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    decode = runner.decode
+    decode = reading.decode
 
-    def second_is_broken(item: Item) -> Recording:
+    def second_is_broken(item: Item, **asked: Any) -> Recording:
         if item.id == "f01":
             raise ItemError(item.source, "decode", "broken")
-        return decode(item)
+        return decode(item, **asked)
 
-    monkeypatch.setattr(runner, "decode", second_is_broken)
+    monkeypatch.setattr(reading, "decode", second_is_broken)
     place.write_many(4)
     place.run()
     assert [facts["items"] for facts in place.diary.of("group")] == [4]
@@ -397,7 +397,7 @@ def test_at_90_percent_the_smaller_model_takes_over(place: Place) -> None:
     large = {"weights": 850, "bytes_per_second": 60, "memory_limit": 1000, "seconds_per_batch": 0.05}
     small = {"weights": 100, "bytes_per_second": 20, "memory_limit": 1000}
     hosts = [make_host(EngineSpec("fake", batch_size=4, extra=extra), "child") for extra in (large, small)]
-    models = (ModelKey("large", "key large"), ModelKey("small", "key small"))
+    models = (ModelKey("large", lambda options: "key large"), ModelKey("small", lambda options: "key small"))
     settings = place.settings(models=models, oversight=Oversight(Policy(fallback=True)))
     with Ledger.open(place.out) as ledger:
         results = list(transcribe(place.items, hosts, ledger, settings, place.diary))
@@ -566,13 +566,13 @@ def test_an_output_that_cannot_be_written_ends_the_run(place: Place, monkeypatch
 @both
 def test_results_come_while_others_are_decoded(place: Place, kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
     decoded: list[str] = []
-    decode = runner.decode
+    decode = reading.decode
 
-    def recorded(item: Item) -> Recording:
+    def recorded(item: Item, **asked: Any) -> Recording:
         decoded.append(item.id)
-        return decode(item)
+        return decode(item, **asked)
 
-    monkeypatch.setattr(runner, "decode", recorded)
+    monkeypatch.setattr(reading, "decode", recorded)
     place.kind = kind
     place.write_many(10)
     with Ledger.open(place.out) as ledger:
@@ -608,14 +608,14 @@ def test_closed_early(place: Place, kind: Kind, workers: int) -> None:
 def hold_decoding(monkeypatch: pytest.MonkeyPatch, but: str = "") -> threading.Event:
     """Decoding waits for the event, of every item `but` one; the pipeline does not wait for it when it closes."""
     go_on = threading.Event()
-    decode = runner.decode
+    decode = reading.decode
 
-    def slow(item: Item) -> Recording:
+    def slow(item: Item, **asked: Any) -> Recording:
         if item.id != but:
             go_on.wait(30)
-        return decode(item)
+        return decode(item, **asked)
 
-    monkeypatch.setattr(runner, "decode", slow)
+    monkeypatch.setattr(reading, "decode", slow)
     monkeypatch.setattr("mlxbatch.pipeline.GRACE", 0.1)
     return go_on
 
@@ -650,14 +650,14 @@ def test_a_plan_bigger_than_the_memory_still_runs(place: Place, kind: Kind) -> N
 @both
 def test_samples_are_let_go_with_their_result(place: Place, kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
     samples: dict[str, weakref.ref[Any]] = {}
-    decode = runner.decode
+    decode = reading.decode
 
-    def recorded(item: Item) -> Recording:
-        found = decode(item)
+    def recorded(item: Item, **asked: Any) -> Recording:
+        found = decode(item, **asked)
         samples[item.id] = weakref.ref(found.samples)
         return found
 
-    monkeypatch.setattr(runner, "decode", recorded)
+    monkeypatch.setattr(reading, "decode", recorded)
     place.kind = kind
     place.write_many(8)
     with Ledger.open(place.out) as ledger:
@@ -828,13 +828,13 @@ def test_a_limit_that_is_over_before_anything_began(place: Place) -> None:
 def test_a_limit_that_is_over_while_files_are_probed(
     place: Place, pace: list[Pace], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    probe = runner.probe
+    probe = reading.probe
 
     def slow(item: Item) -> Any:
         stop_in(pace, 0.0)
         return probe(item)
 
-    monkeypatch.setattr(runner, "probe", slow)
+    monkeypatch.setattr(reading, "probe", slow)
     place.write_many(4)
     with Ledger.open(place.out) as ledger:
         assert list(place.start(ledger)) == []

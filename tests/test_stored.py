@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from mlxbatch.stored import (
     inference_key,
+    named_key,
     pack,
     pack_outputs,
     rendering_key,
@@ -110,6 +111,24 @@ def test_the_order_of_formats_is_no_difference(formats: list[str]) -> None:
 def test_line_options_are() -> None:
     assert rendering_key(["srt"], {"lines": 2, "chars": 42}) == 'srt {"chars": 42.0, "lines": 2.0}'
     assert rendering_key(["srt"], {}) == rendering_key(["srt"]) != rendering_key(["srt"], {"chars": 42})
+
+
+def test_names_of_channels_are_a_difference_in_rendering_alone() -> None:
+    assert named_key("srt txt", ()) == "srt txt"
+    assert named_key("srt txt", ("agent", "customer")) == 'srt txt ["agent", "customer"]'
+
+
+def test_channels_are_a_difference_in_inference_unless_mixed() -> None:
+    options = TranscribeOptions()
+    assert key(replace(options, channels="mix")) == key(options)
+    assert len({key(options), key(replace(options, channels="split")), key(replace(options, channels=0))}) == 3
+
+
+def test_a_transcript_of_an_older_version_is_one_of_a_mix() -> None:
+    data = transcript_to_json(Transcript((), "en", 1.0, channels=(0, 1)))
+    assert transcript_from_json(data).channels == (0, 1)
+    del data["channels"]
+    assert transcript_from_json(data).channels == (None,)
 
 
 PATHS = st.binary(min_size=1).filter(lambda path: b"\0" not in path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -18,6 +18,7 @@ from mlxbatch.probe import probe
 from mlxbatch.runner import decide
 from mlxbatch.state import FOLDER
 from mlxbatch.types import Item, Planned, Probed
+from mlxbatch.wishes import rows
 from mlxbatch.words import clock, count, minutes
 
 
@@ -34,8 +35,10 @@ def preview(request: Request) -> int:
     notes += [] if decisions or found.problems else [asked.nothing_found(request, found)]
     for note in notes if not request.flags.quiet else ():
         print(f"mlxbatch: {note}", file=sys.stderr)
-    probed, problems = _probe([item for item, decision in decisions if isinstance(decision, Infer)])
-    planned = plan(probed, batch_size=request.profile.transcribe.batch_size, need=lambda seconds: 0, budget=0)
+    rows_of = lambda one: rows(one, request.options)  # noqa: E731
+    probed, problems = _probe([item for item, decision in decisions if isinstance(decision, Infer)], rows_of)
+    size = request.profile.transcribe.batch_size
+    planned = plan(probed, batch_size=size, need=lambda seconds: 0, budget=0, rows=rows_of)
     show_plan = _print_json if request.flags.as_json else _print_text
     show_plan(decisions, planned, problems)
     return 0
@@ -62,11 +65,13 @@ def _decisions(request: Request, items: Sequence[Item]) -> tuple[Decisions, str,
         return [(item, decide(item, ledger, settings)) for item in items], "", notes
 
 
-def _probe(items: Sequence[Item]) -> tuple[list[Probed], list[ItemError]]:
+def _probe(items: Sequence[Item], rows_of: Callable[[Probed], int]) -> tuple[list[Probed], list[ItemError]]:
     probed, problems = [], []
     for item in items:
         try:
-            probed.append(probe(item))
+            header = probe(item)
+            rows_of(header)  # raises where the channel that is asked for is not there
+            probed.append(header)
         except ItemError as error:
             problems.append(error)
     return probed, problems

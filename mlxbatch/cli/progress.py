@@ -43,6 +43,7 @@ class Progress:
     _began: float | None = None
     _lengths: dict[str, float] = field(default_factory=dict)
     _reached: dict[str, float] = field(default_factory=dict)
+    _jobs: dict[tuple[str, int], float] = field(default_factory=dict)
 
     def planned(self, planned: Sequence[Planned]) -> None:
         """What is to be done. A second time, when another model takes over, it is what is left, from its beginning."""
@@ -50,6 +51,7 @@ class Progress:
         for one in planned:
             self._add(one)
             self._reached.pop(one.probed.item.id, None)
+        self._jobs.clear()
         self.groups, self.group = len({one.group for one in planned}), 0
 
     def _add(self, planned: Planned) -> None:
@@ -58,11 +60,17 @@ class Progress:
             self.total += planned.probed.seconds
 
     def window(self, planned: Planned, output: Output) -> None:
-        """A recording is done up to the end of its latest window, and never less than before: windows overlap."""
+        """A job is done up to the end of its latest window, and never less than before: windows overlap.
+
+        A recording of several jobs, one for each channel, is done as far as they are on average.
+        """
         self._add(planned)  # one that was left out of the plan, as what may end the program is
-        item, stats = planned.probed.item.id, output.stats
-        reached = min(stats.start + stats.seconds, planned.probed.seconds)
-        self._reached[item] = max(self._reached.get(item, 0.0), reached)
+        item, stats, length = planned.probed.item.id, output.stats, planned.probed.seconds
+        job = item, output.job_id
+        before = self._jobs.get(job, 0.0)
+        self._jobs[job] = max(before, min(stats.start + stats.seconds, length))
+        further = (self._jobs[job] - before) / planned.rows
+        self._reached[item] = min(length, self._reached.get(item, 0.0) + further)
         self.group = max(self.group, planned.group + 1)
 
     def result(self, result: Result) -> None:

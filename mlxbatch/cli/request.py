@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from mlxbatch.profile import Loaded, parse_bytes
 from mlxbatch.profile_schema import Profile
 from mlxbatch.runner import ModelKey, RunSettings
 from mlxbatch.types import TranscribeOptions
+from mlxbatch.wishes import check_speakers
 from mlxbatch.words import count
 
 
@@ -71,6 +73,7 @@ class Request:
     language: str | None
     formats: tuple[str, ...]
     schedule: Schedule = Schedule()
+    speakers: tuple[str, ...] = ()
     command: str = ""
     began: float = field(default_factory=clock)
 
@@ -98,6 +101,7 @@ class Request:
         settings = self.profile.transcribe
         return TranscribeOptions(
             language=self.language,
+            channels=settings.channels,
             task=settings.task,
             temperatures=tuple(settings.temperatures),
             compression_ratio_threshold=settings.compression_ratio_threshold,
@@ -174,13 +178,16 @@ def suits(request: Request, chosen: Sequence[Chosen]) -> list[str]:
 
 
 def model_key(request: Request, chosen: Chosen) -> ModelKey:
-    key = inference_key(
-        model_sha=chosen.sha,
-        engine=chosen.engine,
-        engine_version=VERSIONS[chosen.engine],
-        options=request.options,
-        dtype=request.profile.transcribe.dtype,
-    )
+    @lru_cache(maxsize=1024)
+    def key(options: TranscribeOptions) -> str:
+        return inference_key(
+            model_sha=chosen.sha,
+            engine=chosen.engine,
+            engine_version=VERSIONS[chosen.engine],
+            options=options,
+            dtype=request.profile.transcribe.dtype,
+        )
+
     return ModelKey(chosen.name, key, chosen.sha)
 
 
@@ -199,6 +206,7 @@ def run_settings(request: Request, chosen: Sequence[Chosen]) -> RunSettings:
         models=tuple(model_key(request, one) for one in chosen),
         rendering_key=rendering_key(request.formats),
         options=request.options,
+        speakers=request.speakers,
         batch_size=profile.transcribe.batch_size,
         workers=profile.pipeline.workers,
         prefetch_bytes=parse_bytes(profile.pipeline.prefetch_bytes),
@@ -213,12 +221,14 @@ def run_settings(request: Request, chosen: Sequence[Chosen]) -> RunSettings:
 
 
 def find_inputs(request: Request) -> Found:
-    """All inputs as items; UsageError where none was named, or one is not there."""
+    """All inputs as items; UsageError where none was named, one is not there, or speakers are named in a mix."""
     where = request.where
     if not where.inputs and where.files_from is None:
         raise UsageError("no inputs: name files or directories, or give a list with --files-from")
     listed = read_list(where.files_from) if where.files_from is not None else []
-    return discover(where.inputs, listed=listed, root=where.root, output=where.output)
+    found = discover(where.inputs, listed=listed, root=where.root, output=where.output)
+    check_speakers(request.speakers, request.options, found.items)
+    return found
 
 
 def nothing_found(request: Request, found: Found) -> str:

@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from mlxbatch.cli import options, options_decoding
+from mlxbatch.cli import options, options_channels, options_decoding
 
 EPILOG = """
 Examples:
@@ -15,6 +15,8 @@ Examples:
 mlxbatch transcribe talks/ -o text/
 
 mlxbatch transcribe calls/ -o out/ --format txt,srt,json --language en
+
+mlxbatch transcribe calls/ -o out/ --channels split --speakers agent,customer
 
 find /data -name '*.mp3' -print0 | mlxbatch transcribe --files-from - --root /data -o out/ --json
 
@@ -37,6 +39,8 @@ def transcribe(
     model: options.Model = None,
     profile: options.ProfileName = None,
     language: options.Language = None,
+    channels: options_channels.Channels = None,
+    speakers: options_channels.Speakers = None,
     formats: options.Formats = "txt",
     task: options_decoding.Task = None,
     prompt: options_decoding.Prompt = None,
@@ -88,9 +92,11 @@ def transcribe(
         ending.open("transcribe", output, log_file, metrics_file)
     code = language_code(language) if language else None
     wanted = options.formats_of(formats, list(WRITERS))
+    names = options_channels.speakers_of(speakers)
     overrides: dict[str, object] = {
         "transcribe.model": model,
         "transcribe.batch_size": batch_size,
+        "transcribe.channels": options_channels.channels_of(channels),
         "pipeline.workers": workers,
         "device.memory_limit": memory_limit,
         "governor.on_pressure": on_pressure,
@@ -113,5 +119,6 @@ def transcribe(
         log_level=log_level,
     )
     schedule = Schedule(wait or 0.0, time_limit, max_load, nice or 0)
-    request = Request(where, flags, settings, code, wanted, schedule, command=shlex.join(["mlxbatch", *sys.argv[1:]]))
+    command = shlex.join(["mlxbatch", *sys.argv[1:]])
+    request = Request(where, flags, settings, code, wanted, schedule, names, command)
     raise typer.Exit(preview(request) if dry_run else perform(request, ending))

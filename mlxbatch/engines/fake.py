@@ -21,7 +21,8 @@ BYTES_PER_SECOND = 64_000
 
 @dataclass(frozen=True, slots=True)
 class FakeSettings:
-    """`extra` of the spec. Times in seconds, memory in bytes; jobs are picked out by their number of samples.
+    """`extra` of the spec. Times in seconds, memory in bytes; jobs are picked out by their number of samples, and by
+    their channel where one is given.
 
     `leaks` is the bytes of active memory that each batch leaves behind.
     """
@@ -37,6 +38,7 @@ class FakeSettings:
     raises_on: int | None = None
     dies_on: int | None = None
     hangs_on: int | None = None
+    channel: int | None = None
     leaks: int = 0
     signal: int = signal.SIGKILL
 
@@ -110,7 +112,8 @@ class FakeEngine:
         return [self._output(job, ended - began) for job in batch]
 
     def _misbehave(self, batch: list[Job]) -> None:
-        lengths = {len(job.samples) for job in batch}
+        channel = self._settings.channel
+        lengths = {len(job.samples) for job in batch if channel is None or job.channel == channel}
         if self._settings.dies_on in lengths:
             os.kill(os.getpid(), self._settings.signal)
         if self._settings.hangs_on in lengths:

@@ -41,19 +41,31 @@ def render_vtt(transcript: Transcript, item: Item | None = None) -> str:
 
 
 def cues(transcript: Transcript) -> list[Cue]:
-    """One cue per segment that says something: ordered by start, none overlapping, each at least 1 ms long.
+    """One cue per segment that says something: ordered by start, each at least 1 ms long.
 
-    A start is kept to the millisecond unless it repeats; where two cues overlap, the earlier ends where the later
-    begins.
+    A start is kept to the millisecond unless it repeats; where two cues of a speaker, or of nobody in particular,
+    overlap, the earlier ends where the later begins. Two speakers may talk at once: players show both.
     """
     spoken = [(segment, text) for segment in transcript.segments if (text := one_line(segment.text))]
     spoken.sort(key=lambda pair: _milliseconds(pair[0].start))
     starts = _increasing([_milliseconds(segment.start) for segment, _ in spoken])
-    following: list[float] = [*starts[1:], math.inf]
+    speakers = [one_line(segment.speaker or "") or None for segment, _ in spoken]
     return [
-        Cue(start, _end(segment, start, limit), text, one_line(segment.speaker or "") or None)
-        for (segment, text), start, limit in zip(spoken, starts, following, strict=False)
+        Cue(start, _end(segment, start, limit), text, speaker)
+        for (segment, text), start, limit, speaker in zip(
+            spoken, starts, _limits(starts, speakers), speakers, strict=True
+        )
     ]
+
+
+def _limits(starts: Sequence[int], speakers: Sequence[str | None]) -> list[float]:
+    """Where the next cue of the same speaker begins, for each cue."""
+    limits: list[float] = []
+    following: dict[str | None, float] = {}
+    for start, speaker in zip(reversed(starts), reversed(speakers), strict=True):
+        limits.append(following.get(speaker, math.inf))
+        following[speaker] = start
+    return limits[::-1]
 
 
 def _increasing(starts: Sequence[int]) -> list[int]:

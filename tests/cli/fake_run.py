@@ -15,7 +15,7 @@ from mlxbatch.__main__ import main
 from mlxbatch.types import Item
 
 if __name__ == "__main__":
-    from mlxbatch import ledger_file, runner
+    from mlxbatch import ledger_file, reading
     from mlxbatch.cli import request
 
     settings = json.loads(os.environ.get("FAKE_ENGINE", "{}"))
@@ -24,12 +24,12 @@ if __name__ == "__main__":
         ledger_file.on_network = lambda folder: True
     if deadly := os.environ.get("FAKE_DEADLY"):
         stage, _, name = deadly.partition(" ")
-        work = getattr(runner, stage)
+        work = getattr(reading, stage)
 
-        def deadly_work(item: Item) -> Any:
+        def deadly_work(item: Item, **asked: Any) -> Any:
             if item.source.name == name:
                 ctypes.string_at(0)  # on this very thread, as a decoder's own fault would be
-            return work(item)
+            return work(item, **asked)
 
-        setattr(runner, stage, deadly_work)
+        setattr(reading, stage, deadly_work)
     main()

@@ -66,6 +66,25 @@ def test_progress_is_counted_in_audio_seconds() -> None:
     assert (progress.seconds, progress.group, progress.share) == (100.0, 2, 1.0)
 
 
+def test_a_split_recording_is_as_far_as_its_channels_are_on_average() -> None:
+    progress, call = Progress(Clock()), replace(A, rows=2)
+    progress.planned([call])
+    agent, customer = window(0.0, 30.0), replace(window(0.0, 30.0), job_id=1)
+    progress.window(call, agent)
+    assert (progress.seconds, progress.share) == (15.0, 0.25)
+    progress.window(call, customer)
+    progress.window(call, customer)  # begun anew after a crash
+    assert progress.seconds == 30.0
+    progress.window(call, replace(window(30.0, 30.0), job_id=1))
+    assert progress.seconds == 45.0
+    progress.planned([call])
+    assert (progress.seconds, progress.total) == (0.0, 60.0)
+    progress.window(call, agent)
+    assert progress.seconds == 15.0
+    progress.result(done(call))
+    assert progress.share == 1.0
+
+
 def test_a_second_plan_is_what_is_left_from_its_beginning() -> None:
     """As when another model takes over: B had been worked on, and is begun anew."""
     clock = Clock()

@@ -14,6 +14,19 @@ def test_one_segment_a_line_and_blank_ones_left_out() -> None:
     assert render_txt(Transcript(segments, "en", 3.0)) == "Hello there.\nBye.\n"
 
 
+def test_where_speakers_are_known_each_turn_is_a_line() -> None:
+    segments = (
+        Segment(0, 1, "Hello.", speaker="agent"),
+        Segment(1, 2, " ", speaker="customer"),
+        Segment(2, 3, "Who is it?", speaker="agent"),
+        Segment(3, 4, "Me.", speaker="a\ncustomer"),
+        Segment(4, 5, "And music."),
+        Segment(5, 6, "And noise."),
+    )
+    lines = render_txt(Transcript(segments, "en", 6.0)).splitlines()
+    assert lines == ["agent: Hello. Who is it?", "a customer: Me.", "And music.", "And noise."]
+
+
 def test_an_empty_transcript_is_an_empty_file() -> None:
     assert render_txt(Transcript((), None, 3.0)) == ""
 

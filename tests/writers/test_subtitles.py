@@ -134,6 +134,19 @@ def test_a_speaker_is_named() -> None:
     assert caption.text == "Hi."
 
 
+def test_two_speakers_may_talk_at_once() -> None:
+    segments = (
+        Segment(0, 4, "Your account", speaker="agent"),
+        Segment(1, 2, "Yes.", speaker="customer"),
+        Segment(3, 6, "has been closed.", speaker="agent"),
+        Segment(3, 5, "What?", speaker="customer"),
+    )
+    made = Transcript(segments, "en", 6.0)
+    expected = [(0, 3000, "agent"), (1000, 2000, "customer"), (3000, 6000, "agent"), (3001, 5000, "customer")]
+    assert [(cue.start, cue.end, cue.speaker) for cue in cues(made)] == expected
+    assert [row[:2] for row in srt(made)] == [row[:2] for row in vtt(made)] == [row[:2] for row in expected]
+
+
 # Below 100 hours: pysubs2 reads two digits of hours.
 times = st.floats(0, 359_000)
 texts = st.text(st.characters(), max_size=30)
