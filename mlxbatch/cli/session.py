@@ -39,7 +39,7 @@ def perform(request: Request, ending: Ending) -> int:
     ending.stats = stats = RunStats()
     ending.info = {"profile": request.profile.name, "model": show(request.model)}
     found = asked.find_inputs(request)
-    stats.found = len(found.items) + len(found.problems)
+    stats.found, stats.not_taken = len(found.items) + len(found.problems), found.by_reason()
     os.nice(request.schedule.nice)  # before there is a child, which inherits it
     with make_view(request.flags, ending.log) as view:
         for note in asked.notes(request) if found.items else ():

@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from mlxbatch.cli import options
+from mlxbatch.cli import options, options_inputs
 
 EPILOG = """
 Examples:
@@ -16,7 +16,11 @@ mlxbatch transcribe talks/ -o text/
 
 mlxbatch transcribe calls/ -o out/ --format txt,srt,json --language en
 
-find /data -name '*.mp3' -print0 | mlxbatch transcribe --files-from - --root /data -o out/ --json
+find /data -name '*.mp3' -print0 | mlxbatch transcribe --files-from - -0 --root /data -o out/ --json
+
+mlxbatch transcribe --manifest calls/calls.csv -o out/
+
+mlxbatch transcribe 'calls/2026-*/*.wav' -o out/ --exclude '*-hold.wav' --newer-than 24h --min-age 1m
 
 mlxbatch transcribe calls/ -o out/ --time-limit 6h --wait 30m --nice 10 --max-load 8
 
@@ -31,7 +35,13 @@ def transcribe(
     output: options.Output,
     inputs: options.Inputs = None,
     files_from: options.FilesFrom = None,
+    null: options_inputs.Null = False,
+    manifest: options_inputs.Manifest = None,
     root: options.Root = None,
+    include: options_inputs.Include = None,
+    exclude: options_inputs.Exclude = None,
+    newer_than: options_inputs.NewerThan = None,
+    min_age: options_inputs.MinAge = None,
     model: options.Model = None,
     profile: options.ProfileName = None,
     language: options.Language = None,
@@ -69,6 +79,7 @@ def transcribe(
     from mlxbatch.cli.dry_run import preview
     from mlxbatch.cli.request import Flags, Request, Schedule, Where
     from mlxbatch.cli.session import perform
+    from mlxbatch.filters import Filters
     from mlxbatch.languages import language_code
     from mlxbatch.profile import load
     from mlxbatch.writers import WRITERS
@@ -89,7 +100,8 @@ def transcribe(
         "state.keep_runs": keep_runs,
     }
     settings = load(profile, overrides=overrides)
-    where = Where(tuple(inputs or ()), files_from, root, output)
+    filters = Filters(tuple(include or ()), tuple(exclude or ()), newer_than, min_age or 0.0)
+    where = Where(tuple(inputs or ()), files_from, root, output, null, manifest, filters)
     flags = Flags(
         force=force,
         retry_quarantined=retry_quarantined,
