@@ -72,8 +72,9 @@ def discover(
             walk.name(str(path), _absolute(path), place)
     walk.run()
     _check_matches(walk, trees)
-    _name_rows(walk, rows, root)
-    wishes = {_absolute(row.path): row.wishes for row in rows}
+    by_path = {_absolute(row.path): row for row in rows}
+    _name_rows(walk, by_path, root)
+    wishes = {absolute: row.wishes for absolute, row in by_path.items()}
     return Found(_items(walk.sightings, task, wishes), dict(walk.not_taken()), tuple(walk.problems))
 
 
@@ -106,11 +107,10 @@ def _check_matches(walk: Walk, trees: Sequence[Tree]) -> None:
             raise UsageError(f"nothing matches {show(Path(tree.path, tree.pattern.text))}")
 
 
-def _name_rows(walk: Walk, rows: Sequence[Row], root: Path | None) -> None:
+def _name_rows(walk: Walk, rows: Mapping[str, Row], root: Path | None) -> None:
     """After all others: a file that was found keeps the place it was found in."""
     found = {sighting.absolute for sighting in walk.sightings}
-    for row in rows:
-        absolute = _absolute(row.path)
+    for absolute, row in rows.items():
         if absolute in found or walk.left_out.get(absolute, "ignored") != "ignored":
             continue
         try:
@@ -205,11 +205,20 @@ def _place(path: Path, root: Path | None, *, leads: bool) -> str:
     """Where a given input stands below the output root; empty for a lone directory, whose content stands there."""
     if root is None:
         return os.path.basename(_absolute(path)) if leads else ""  # noqa: PTH119
-    for place, base in ((_absolute(path), _absolute(root)), (os.path.realpath(path), os.path.realpath(root))):
-        if Path(place).is_relative_to(base):
-            relative = str(Path(place).relative_to(base))
-            return "" if relative == "." else relative
-    raise UsageError(f"{show(path)} is not below --root {show(root)}")
+    place = _below(_absolute(path), _absolute(root))
+    if place is None:
+        place = _below(os.path.realpath(path), os.path.realpath(root))
+    if place is None:
+        raise UsageError(f"{show(path)} is not below --root {show(root)}")
+    return place
+
+
+def _below(path: str, folder: str) -> str | None:
+    """The path from a folder on, "" for the folder itself; None where it is not below it."""
+    if path == folder:
+        return ""
+    prefix = f"{folder.rstrip('/')}/"
+    return path[len(prefix) :] if path.startswith(prefix) else None
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -146,6 +147,17 @@ def engine_spec(profile: Profile, chosen: Chosen) -> EngineSpec:
         },
         extra=dict(chosen.extra),
     )
+
+
+def conditions(request: Request, chosen: Chosen) -> dict[str, Any]:
+    """What a run's speed depends on (prediction.CONDITIONS), as it is written down when the run begins."""
+    return {
+        "host": show(socket.gethostname()),
+        "sha": chosen.sha,
+        "profile": request.profile.name,
+        "dtype": request.profile.transcribe.dtype,
+        "batch_size": request.profile.transcribe.batch_size,
+    }
 
 
 def choose_all(request: Request, *, offline: bool, say: Callable[[str], None]) -> list[Chosen]:
