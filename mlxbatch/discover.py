@@ -72,9 +72,8 @@ def discover(
             walk.name(str(path), _absolute(path), place)
     walk.run()
     _check_matches(walk, trees)
-    by_path = {_absolute(row.path): row for row in rows}
-    _name_rows(walk, by_path, root)
-    wishes = {absolute: row.wishes for absolute, row in by_path.items()}
+    _name_rows(walk, rows, root)
+    wishes = {row.absolute: row.wishes for row in rows}
     return Found(_items(walk.sightings, task, wishes), dict(walk.not_taken()), tuple(walk.problems))
 
 
@@ -107,20 +106,21 @@ def _check_matches(walk: Walk, trees: Sequence[Tree]) -> None:
             raise UsageError(f"nothing matches {show(Path(tree.path, tree.pattern.text))}")
 
 
-def _name_rows(walk: Walk, rows: Mapping[str, Row], root: Path | None) -> None:
+def _name_rows(walk: Walk, rows: Sequence[Row], root: Path | None) -> None:
     """After all others: a file that was found keeps the place it was found in."""
     found = {sighting.absolute for sighting in walk.sightings}
-    for absolute, row in rows.items():
-        if absolute in found or walk.left_out.get(absolute, "ignored") != "ignored":
+    for row in rows:
+        if row.absolute in found or walk.left_out.get(row.absolute, "ignored") != "ignored":
             continue
         try:
-            cause = "a folder, and a row names a file" if _is_directory(row.path) else None
+            cause = "a folder, and a row names a file" if _is_directory(row.source) else None
         except UsageError:
             cause = "no such file, or it cannot be looked at"
         if cause:
-            walk.problems.append(ItemError(row.path, "discover", f"{cause} ({row.where})"))
+            cause = f"{cause} (line {row.line} of the manifest)"
+            walk.problems.append(ItemError(Path(row.source), "discover", cause))
         else:
-            walk.name(str(row.path), absolute, row.place if root is None else _place(row.path, root, leads=True))
+            walk.name(row.source, row.absolute, row.place if root is None else _place(row.source, root, leads=True))
 
 
 # --- items -----------------------------------------------------------------------------------------------------------
@@ -185,14 +185,14 @@ def _unique(paths: Iterable[Path]) -> list[Path]:
     return list({_absolute(path): path for path in reversed(list(paths))}.values())[::-1]
 
 
-def _absolute(path: Path) -> str:
+def _absolute(path: Path | str) -> str:
     try:
         return os.path.abspath(path)  # noqa: PTH100
     except ValueError as error:
         raise UsageError(f"{show(path)}: {error}") from error
 
 
-def _is_directory(path: Path) -> bool:
+def _is_directory(path: Path | str) -> bool:
     try:
         return stat.S_ISDIR(os.stat(path).st_mode)  # noqa: PTH116
     except FileNotFoundError as error:
@@ -201,7 +201,7 @@ def _is_directory(path: Path) -> bool:
         raise UsageError(f"{show(path)}: {getattr(error, 'strerror', None) or error}") from error
 
 
-def _place(path: Path, root: Path | None, *, leads: bool) -> str:
+def _place(path: Path | str, root: Path | None, *, leads: bool) -> str:
     """Where a given input stands below the output root; empty for a lone directory, whose content stands there."""
     if root is None:
         return os.path.basename(_absolute(path)) if leads else ""  # noqa: PTH119

@@ -23,53 +23,59 @@ _DELIMITERS = ",;\t"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One recording: its path, its place as a path below the output root, its wishes, and where it stands."""
+    """One recording: the path to open, the absolute one that identifies it, and its place below the output root."""
 
-    path: Path
+    source: str
+    absolute: str
     place: str
     wishes: Wishes
-    where: str
+    line: int
 
 
-Cells = tuple[int, Mapping[str, str]]
+Values = Mapping[str, str]
 
 
 def read_manifest(source: Path) -> list[Row]:
     """The rows of a csv file, each recording once; "-" is standard input.
 
     UTF-8, with a header; commas, semicolons or tabs between; `path` is needed, other columns and their values need not
-    be there. Paths are relative to the csv's own folder, and so are places; a path that leads out of it keeps its name.
+    be there. Paths are relative to the csv's own folder, and so are places; what lies elsewhere keeps its name alone.
     UsageError, with line and column, for what cannot be understood, and for a recording that is asked for in two ways.
     """
-    folder = Path() if source == Path("-") else source.parent
-    rows: dict[str, tuple[int, Row]] = {}
-    for line, cells in _cells(source):
-        row = _row(source, folder, line, cells)
-        key = os.path.abspath(row.path)  # noqa: PTH100 (Path.absolute keeps "..")
-        first, known = rows.setdefault(key, (line, row))
-        if known.wishes != row.wishes:
-            raise _wrong(source, line, f"{show(cells['path'])} is in line {first} already, with other values")
-    return [row for _, row in rows.values()]
+    folder = "" if source == Path("-") else os.path.dirname(source)  # noqa: PTH120
+    base = os.path.join(os.path.abspath(folder), "")  # noqa: PTH100, PTH118
+    known: dict[tuple[str, ...], Wishes] = {}
+    rows: dict[str, Row] = {}
+    for line, values in _values(source):
+        try:
+            asked = tuple(values.get(column, "") for column in _READERS)
+            wishes = known.get(asked) or known.setdefault(asked, _wishes(values))
+            path = os.path.join(folder, _path(values["path"]))  # noqa: PTH118
+        except UsageError as error:
+            raise _wrong(source, line, str(error)) from error
+        absolute = os.path.abspath(path)  # noqa: PTH100
+        place = absolute.removeprefix(base) if absolute.startswith(base) else os.path.basename(absolute)  # noqa: PTH119
+        first = rows.setdefault(absolute, Row(path, absolute, place, wishes, line))
+        if first.wishes != wishes:
+            raise _wrong(source, line, f"{show(path)} is in line {first.line} already, with other values")
+    return list(rows.values())
 
 
-def _row(source: Path, folder: Path, line: int, cells: Mapping[str, str]) -> Row:
-    """UsageError where a value is wrong, by line and column."""
+def _path(text: str) -> str:
+    if not text or "\0" in text:
+        raise UsageError("column path: " + ("a NUL byte is in it" if text else "empty, and names no file"))
+    return text
+
+
+def _wishes(values: Values) -> Wishes:
+    """UsageError, which names the column, where a value is wrong."""
     found: dict[str, Any] = {}
     for column, read in _READERS.items():
         try:
-            found[column] = read(cells[column]) if cells.get(column) else None
+            found[column] = read(values[column]) if values.get(column) else None
         except UsageError as error:
-            raise _wrong(source, line, f"column {column}: {error}") from error
-    name = cells["path"]
-    if not name or "\0" in name:
-        raise _wrong(source, line, "column path: " + ("a NUL byte is in it" if name else "empty, and names no file"))
-    return Row(folder / name, _place(name), Wishes(**found), f"{show(source)}, line {line}")
-
-
-def _place(name: str) -> str:
-    """The path as it is written, without detours; of one that leads out of the csv's folder the name alone."""
-    place = os.path.normpath(name)
-    return os.path.basename(place) if os.path.isabs(place) or place.startswith("..") else place  # noqa: PTH117, PTH119
+            raise UsageError(f"column {column}: {error}") from error
+    return Wishes(**found)
 
 
 def _channels(text: str) -> Channels:
@@ -99,7 +105,7 @@ _READERS: dict[str, Callable[[str], object]] = {
 # --- the file --------------------------------------------------------------------------------------------------------
 
 
-def _cells(source: Path) -> Iterator[Cells]:
+def _values(source: Path) -> Iterator[tuple[int, Values]]:
     """Each row that is not blank: the line in which it begins, and its values by column."""
     text = _text(source)
     delimiter = _delimiter(text)

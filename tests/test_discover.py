@@ -409,7 +409,7 @@ def test_a_file_that_two_inputs_leave_out_counts_once(tmp_path: Path) -> None:
 
 
 def row(path: Path, place: str, language: str = "de") -> Row:
-    return Row(path, place, Wishes(language), "calls.csv, line 2")
+    return Row(str(path), os.path.abspath(path), place, Wishes(language), 2)  # noqa: PTH100
 
 
 def test_rows_have_the_place_that_is_written_and_their_wishes(tmp_path: Path) -> None:
@@ -434,8 +434,8 @@ def test_a_row_s_file_that_is_not_there_is_a_problem_and_the_others_are_taken(tm
     found = discover([], rows=[row(tmp_path / name, name) for name in ("a.wav", "gone.wav", "folder")], output=OUT)
     assert taken(found) == ["a"]
     assert [(problem.path.name, problem.stage, problem.cause) for problem in found.problems] == [
-        ("gone.wav", "discover", "no such file, or it cannot be looked at (calls.csv, line 2)"),
-        ("folder", "discover", "a folder, and a row names a file (calls.csv, line 2)"),
+        ("gone.wav", "discover", "no such file, or it cannot be looked at (line 2 of the manifest)"),
+        ("folder", "discover", "a folder, and a row names a file (line 2 of the manifest)"),
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from pathlib import Path
 
@@ -52,11 +53,23 @@ d.wav
 
 def test_paths_are_relative_to_the_csv(calls: Path) -> None:
     folder = calls.parent
-    rows = read(calls, f'path\n2026/a.wav\n./x/../b.wav\n../c.wav\n{folder}/deep/d.wav\n2026/f g\'s "h".wav\n')
-    assert [row.path.resolve() for row in rows[:3]] == [
-        folder / "2026/a.wav", folder / "b.wav", folder.parent / "c.wav"
-    ]  # fmt: skip
-    assert [row.place for row in rows] == ["2026/a.wav", "b.wav", "c.wav", "d.wav", '2026/f g\'s "h".wav']
+    rows = read(calls, f'path\n2026/a.wav\n./x/../b.wav\n../c.wav\n{folder}/deep/d.wav\n..e/f g\'s "h".wav\n/x/i.wav\n')
+    places = {
+        "2026/a.wav": "2026/a.wav",
+        "b.wav": "b.wav",
+        "../c.wav": "c.wav",
+        "deep/d.wav": "deep/d.wav",
+        '..e/f g\'s "h".wav': '..e/f g\'s "h".wav',
+        "/x/i.wav": "i.wav",
+    }
+    assert [row.absolute for row in rows] == [os.path.abspath(folder / name) for name in places]  # noqa: PTH100
+    assert [row.place for row in rows] == list(places.values())
+
+
+def test_a_csv_in_the_working_directory(calls: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(calls.parent)
+    (row,) = read(Path("calls.csv"), "path\nx/a.wav\n")
+    assert (row.source, row.absolute, row.place) == ("x/a.wav", str(calls.parent / "x/a.wav"), "x/a.wav")
 
 
 @pytest.mark.parametrize(
@@ -93,7 +106,7 @@ def test_a_line_end_in_quotes_is_part_of_the_value_and_lines_are_counted_as_an_e
 def test_the_same_row_twice_is_one_and_two_minds_about_one_recording_are_refused(calls: Path) -> None:
     assert len(read(calls, "path,language\na.wav,en\n./a.wav,English\n")) == 1
     found = complaint(calls, "path,language\na.wav,en\nb.wav,en\nx/../a.wav,de\n")
-    assert found == "line 4: x/../a.wav is in line 2 already, with other values"
+    assert found == f"line 4: {calls.parent}/x/../a.wav is in line 2 already, with other values"
 
 
 @pytest.mark.parametrize(
@@ -134,7 +147,7 @@ def test_a_manifest_without_rows_has_none(calls: Path) -> None:
 def test_a_dash_is_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"path\nx/a.wav\n")))
     (row,) = read_manifest(Path("-"))
-    assert (row.path, row.place) == (Path("x/a.wav"), "x/a.wav")
+    assert (row.source, row.place) == ("x/a.wav", "x/a.wav")
 
 
 def test_a_manifest_that_cannot_be_read_is_a_usage_error(tmp_path: Path) -> None:

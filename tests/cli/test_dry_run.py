@@ -140,7 +140,9 @@ def test_what_is_not_taken_and_what_would_fail_is_counted(run: Run) -> None:
     arguments = ("--dry-run", "--exclude", "sub/", "--manifest", "calls.csv")
     ran = run(*arguments)
     assert "\nnot taken: 1 folder excluded, 1 other file passed over\n" in ran.out
-    assert "would fail: in/gone.wav: discover: no such file, or it cannot be looked at (calls.csv, line 2)" in ran.out
+    assert (
+        "would fail: in/gone.wav: discover: no such file, or it cannot be looked at (line 2 of the manifest)" in ran.out
+    )
     assert ran.err == ""
     plan = plan_of(run(*arguments, "--json"))
     assert plan["would_fail"] == 2

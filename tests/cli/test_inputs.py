@@ -161,7 +161,7 @@ def test_a_row_s_recording_that_is_not_there_fails_alone(transcribe: Cli) -> Non
     Path("in/calls.csv").write_text("path\na.wav\ngone.wav\n")
     ran = transcribe("--manifest", "in/calls.csv")
     assert ran.code == 1
-    assert "in/gone.wav: discover: no such file, or it cannot be looked at (in/calls.csv, line 3)" in ran.err
+    assert "in/gone.wav: discover: no such file, or it cannot be looked at (line 3 of the manifest)" in ran.err
     assert sorted(outputs()) == ["a.txt"]
 
 
