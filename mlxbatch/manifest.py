@@ -42,7 +42,8 @@ def read_manifest(source: Path) -> list[Row]:
     be there. Paths are relative to the csv's own folder, and so are places; what lies elsewhere keeps its name alone.
     UsageError, with line and column, for what cannot be understood, and for a recording that is asked for in two ways.
     """
-    folder = "" if source == Path("-") else os.path.dirname(source)  # noqa: PTH120
+    # A pipe, be it standard input or a shell's <(...), has no folder: the working directory it is.
+    folder = os.path.dirname(source) if os.path.isfile(source) else ""  # noqa: PTH113, PTH120
     base = os.path.join(os.path.abspath(folder), "")  # noqa: PTH100, PTH118
     known: dict[tuple[str, ...], Wishes] = {}
     rows: dict[str, Row] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -150,6 +151,27 @@ def test_a_dash_is_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (row.source, row.place) == ("x/a.wav", "x/a.wav")
 
 
+def test_a_pipe_of_the_shell_s_has_no_folder() -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"path\nx/a.wav\n")
+    os.close(writing)
+    try:
+        (row,) = read_manifest(Path(f"/dev/fd/{reading}"))
+    finally:
+        os.close(reading)
+    assert (row.source, row.place) == ("x/a.wav", "x/a.wav")
+
+
 def test_a_manifest_that_cannot_be_read_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"the manifest .*/missing\.csv cannot be read: No such file or directory"):
         read_manifest(tmp_path / "missing.csv")
+
+
+def test_the_document_s_manifest_is_one(calls: Path) -> None:
+    document = (Path(__file__).resolve().parents[1] / "docs" / "inputs.md").read_text("utf-8")
+    (content,) = re.findall(r"```csv\n(.*?)```", document, re.DOTALL)
+    assert wishes(calls, content) == {
+        "2026/0001.wav": Wishes("de", "split", ("agent", "customer"), None),
+        "2026/0002.wav": Wishes("en", 0, None, "Acme, Mr Koch, invoice"),
+        "2026/0003.wav": Wishes(),
+    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -155,3 +156,23 @@ def test_a_path_with_a_pattern_in_it_begins_at_a_folder(path: str, folder: str, 
 
 def test_an_ordinary_path_is_no_pattern() -> None:
     assert not is_pattern(Path("calls/a b{1}!.wav"))
+
+
+DOCUMENT = (Path(__file__).resolve().parents[1] / "docs" / "inputs.md").read_text("utf-8")
+EXAMPLES = re.findall(
+    r"^\| `([^`]+)` \| ([^|]+) \| ([^|]+) \|$",
+    DOCUMENT.partition("## Patterns")[2].partition("## Times")[0],
+    re.MULTILINE,
+)
+
+
+@pytest.mark.parametrize(("text", "right", "wrong"), EXAMPLES)
+def test_the_document_s_examples_hold(text: str, right: str, wrong: str) -> None:
+    for paths, expected in ((right, True), (wrong, False)):
+        found = re.findall(r"`([^`]+)`", paths)
+        assert found
+        assert {path: pattern(text).matches(path) for path in found} == dict.fromkeys(found, expected)
+
+
+def test_there_are_examples() -> None:
+    assert len(EXAMPLES) > 5
