@@ -126,8 +126,9 @@ class Walk:
                 continue
             try:
                 is_directory = entry.is_dir()
-            except OSError as error:
-                self.problems.append(_unlistable(entry.path, error))
+            except OSError as error:  # of a link: it goes round in a circle, or where nobody may look
+                cause = f"this link could not be followed: {error.strerror or error}"
+                self.problems.append(ItemError(Path(entry.path), "discover", cause))
                 continue
             spot = f"{place}/{name}" if place else name
             full = f"{absolute.rstrip('/')}/{name}"

@@ -173,6 +173,16 @@ def test_a_dangling_link_fails_later_instead_of_vanishing(tmp_path: Path) -> Non
     assert places(tmp_path) == ["gone"]
 
 
+def test_a_link_that_goes_round_in_a_circle_is_reported(tmp_path: Path) -> None:
+    touch(tmp_path, "a.wav")
+    (tmp_path / "b.wav").symlink_to(tmp_path / "c.wav")
+    (tmp_path / "c.wav").symlink_to(tmp_path / "b.wav")
+    found = discover([tmp_path], output=OUT)
+    assert [str(item.relpath) for item in found.items] == ["a"]
+    assert [problem.path.name for problem in found.problems] == ["b.wav", "c.wav"]
+    assert found.problems[0].cause.startswith("this link could not be followed: ")
+
+
 def test_an_unreadable_folder_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     touch(tmp_path, "a.wav", "locked/b.wav")
     real = os.scandir
