@@ -89,13 +89,24 @@ def _start(parts: Sequence[str]) -> str:
 
 
 def _name(part: str) -> str:
-    """One part as a regular expression."""
-    return "".join(_token(token) for token in _TOKEN.finditer(part))
+    """One part as a regular expression.
+
+    What stands between two stars is taken where it comes first, once and for all (an atomic group): with each star
+    trying every place, a pattern with many of them would take for ever.
+    """
+    pieces = [""]
+    for token in _TOKEN.finditer(part):
+        if token["star"]:
+            pieces.append("")
+        else:
+            pieces[-1] += _token(token)
+    first, *others = pieces
+    if not others:
+        return first
+    return first + "".join(f"(?>[^/]*?{piece})" for piece in others[:-1]) + f"[^/]*{others[-1]}"
 
 
 def _token(token: re.Match[str]) -> str:
-    if token["star"]:
-        return "[^/]*"
     if token["one"]:
         return "[^/]"
     if token["itself"]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import random
 import re
 import sys
 from pathlib import Path
@@ -139,6 +140,26 @@ def test_the_same_row_twice_is_one_and_two_minds_about_one_recording_are_refused
 )
 def test_what_cannot_be_understood_is_said_with_its_line(calls: Path, content: str | bytes, expected: str) -> None:
     assert complaint(calls, content).startswith(expected)
+
+
+def test_whatever_is_in_it_is_read_or_refused_in_one_line(calls: Path) -> None:
+    """1,000 mutations of a good one, and nothing else ever comes of them."""
+    dice = random.Random(5)
+    good = b'\xef\xbb\xbfpath;language;channels;speakers;prompt\r\na.wav;de;split;"a;b";"x ""y""\nz"\r\nb.wav;;1;;\r\n'
+    refusals = []
+    for _ in range(1000):
+        content = bytearray(good)
+        for _ in range(dice.randint(1, 4)):
+            at = dice.randrange(len(content))
+            content[at : at + dice.choice((0, 0, 1, 5))] = dice.choice(
+                (b"", b'"', b";", b",", b"\n", b"\0", b"\xe9", b"a")
+            )
+        try:
+            read(calls, bytes(content))
+        except UsageError as error:
+            refusals.append(str(error))
+    assert 100 < len(refusals) < 1000
+    assert not [message for message in refusals if not message.isprintable()]
 
 
 def test_a_manifest_without_rows_has_none(calls: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fnmatch
 import os
+import random
 import re
 from pathlib import Path
 
@@ -127,6 +129,28 @@ def test_a_folder_on_the_way_to_a_match_is_never_left_out(tmp_path: Path) -> Non
 def test_which_patterns_say_themselves_what_kind_of_file_is_meant(text: str, path: str, expected: bool) -> None:
     assert pattern(text).matches(path)
     assert pattern(text).names(path) is expected
+
+
+def test_many_stars_take_no_longer_than_few() -> None:
+    """Trying every place for every star would take longer than anybody lives."""
+    assert not pattern("*a" * 20 + "*b.wav").matches("a" * 200 + ".wav")
+    assert pattern("*a" * 20 + "*.wav").matches("x/" + "a" * 200 + ".wav")
+
+
+def test_it_says_the_same_as_python_s_own_for_one_name() -> None:
+    dice = random.Random(3)
+    word = lambda letters, most: "".join(dice.choices(letters, k=dice.randint(1, most)))  # noqa: E731
+    hits = 0
+    for _ in range(5000):
+        text, name = word("ab*?[!]-", 7), word("ab", 6)
+        try:
+            ours = pattern(text, from_top=True)
+        except UsageError:
+            continue
+        theirs = fnmatch.fnmatchcase(name, text)
+        hits += theirs
+        assert ours.matches(name) is theirs, (text, name)
+    assert hits > 200
 
 
 @pytest.mark.parametrize("text", ["", "/", "."])
