@@ -4,83 +4,77 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
+import stat
 import unicodedata
-from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO
 
 from mlxbatch.errors import ItemError, UsageError, show
-from mlxbatch.types import Item, Task
+from mlxbatch.filters import REASONS, Filters
+from mlxbatch.manifest import Row
+from mlxbatch.patterns import is_pattern, pattern, split
+from mlxbatch.types import Item, Task, Wishes
+from mlxbatch.walk import MEDIA_SUFFIXES, Sighting, Tree, Walk
 
-# What libsndfile or ffmpeg can hold sound in. A directory's other files are ignored and counted; a file that is named
-# by itself is always taken, whatever it is called.
-_SUFFIXES = (
-    "wav wave bwf flac ogg oga opus spx mp3 mp2 mpga mpeg aif aiff aifc au snd caf w64 rf64 gsm sph nist voc vox "
-    "ircam svx 8svx avr pvf htk wve m4a m4b m4r aac mp4 m4v mov mkv mka webm wma wmv asf avi mpg m2ts flv amr awb "
-    "3gp 3g2 ac3 eac3 dts ape wv tta tak qcp ra rm g722 g726 g729 ulaw alaw ul al sln mxf"
-)
-MEDIA_SUFFIXES = frozenset(f".{suffix}" for suffix in _SUFFIXES.split())
+_NO_WISHES = Wishes()
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The items in order of output path, how many other files were passed over, and what could not be listed."""
+    """The items in order of output path, how many files were not taken by reason, and what could not be had."""
 
     items: tuple[Item, ...]
-    ignored: int = 0
+    not_taken: Mapping[str, int] = field(default_factory=dict)
     problems: tuple[ItemError, ...] = ()
 
-
-@dataclass(frozen=True, slots=True)
-class _Sighting:
-    """One file: the path to open, the absolute path that identifies it, and its place below the output root."""
-
-    source: str
-    absolute: str
-    place: str
+    def by_reason(self) -> dict[str, int]:
+        """`not_taken` with every reason, 0 included: for programs."""
+        return {reason: self.not_taken.get(reason, 0) for reason in REASONS}
 
 
 def discover(
     inputs: Sequence[Path],
     *,
     listed: Sequence[Path] = (),
+    rows: Sequence[Row] = (),
     root: Path | None = None,
+    filters: Filters | None = None,
     output: Path,
     task: Task = "transcribe",
 ) -> Found:
     """Every input file once, as items with distinct output paths.
 
-    `inputs` are files and directories (searched to the bottom), `listed` comes from a list of files. Output paths are
-    relative to the directory a file was found in; with several inputs each directory's own name leads its tree; a file
-    named by itself keeps its own name; `root` keeps all paths relative to it. Raises UsageError for a path that does
-    not exist, an input outside `root`, or two files whose outputs would be one path.
+    `inputs` are files, directories (searched to the bottom), and patterns such as `calls/**/*.wav` where no file is
+    called that. `listed` comes from a list of files, `rows` from a manifest, whose wishes go to the items.
+
+    Output paths are relative to the directory a file was found in, for a pattern the one before its first wildcard;
+    with several inputs each directory's own name leads its tree. A file named by itself keeps its own name, one that a
+    row alone names the path that is written there. `root` keeps all paths relative to it.
+
+    Raises UsageError for a path that does not exist, a pattern that nothing matches, an input outside `root`, or two
+    files whose outputs would be one path. A row's file that is not there is a problem, and the others are taken.
     """
-    walk = _Walk(skip=_identity(output))
-    given = _unique([*inputs, *listed])
+    walk = Walk(_identity(output), filters or Filters())
+    patterns = [path for path in inputs if _expands(path)]
+    names = _unique(path for path in inputs if path not in patterns)
+    given = _unique([*names, *listed])
     directories = {path for path in given if _is_directory(path)}
-    several = len({_absolute(path) for path in (*inputs, *directories)}) > 1
+    trees = [_pattern_tree(path, root) for path in patterns]
+    several = len({_absolute(path) for path in (*names, *directories, *(Path(tree.path) for tree in trees))}) > 1
+    walk.trees.extend(replace(tree, place=_place(Path(tree.path), root, leads=several)) for tree in trees)
     for path in given:
         place = _place(path, root, leads=several or path not in directories)
         if path in directories:
-            walk.trees.append((str(path), place))
+            walk.trees.append(Tree(str(path), place, whole_place=root is not None))
         else:
-            walk.sightings.append(_Sighting(str(path), _absolute(path), place))
+            walk.name(str(path), _absolute(path), place)
     walk.run()
-    return Found(_items(walk.sightings, task), walk.ignored, tuple(walk.problems))
-
-
-def read_list(source: Path | IO[bytes]) -> list[Path]:
-    """The paths of a list: one a line, or separated by NUL bytes as `find -print0` writes them; `-` is standard input.
-
-    Names are bytes, decoded as the operating system's own, so that names that are no UTF-8 come through. Blank lines
-    are skipped. Raises UsageError when the list cannot be read.
-    """
-    content = _read_bytes(source).removeprefix(b"\xef\xbb\xbf")
-    lines = content.split(b"\0") if b"\0" in content else [line.rstrip(b"\r") for line in content.split(b"\n")]
-    return [Path(os.fsdecode(line)) for line in lines if line.strip()]
+    _check_matches(walk, trees)
+    _name_rows(walk, rows, root)
+    wishes = {row.absolute: row.wishes for row in rows}
+    return Found(_items(walk.sightings, task, wishes), dict(walk.not_taken()), tuple(walk.problems))
 
 
 def item_id(source: Path | str, task: Task) -> str:
@@ -89,87 +83,67 @@ def item_id(source: Path | str, task: Task) -> str:
     return hashlib.blake2b(task.encode() + b"\0" + absolute, digest_size=16).hexdigest()
 
 
-@dataclass(slots=True)
-class _Walk:
-    """The search through directories. Each directory is entered once, by device and inode: links cannot loop."""
-
-    skip: tuple[int, int] | None
-    trees: deque[tuple[str, str]] = field(default_factory=deque)
-    links: list[tuple[str, str]] = field(default_factory=list)
-    seen: set[tuple[int, int]] = field(default_factory=set)
-    sightings: list[_Sighting] = field(default_factory=list)
-    problems: list[ItemError] = field(default_factory=list)
-    ignored: int = 0
-
-    def run(self) -> None:
-        """All real directories first, then the linked ones: a file is named by its real place where it has one."""
-        while self.trees:
-            self._tree(*self.trees.popleft(), named=True)
-        while self.links:
-            links, self.links = sorted(self.links), []
-            for path, place in links:
-                self._tree(path, place)
-
-    def _tree(self, path: str, place: str, *, named: bool = False) -> None:
-        """One tree, depth first. A directory that the user named is searched even if it is the output root."""
-        stack = [(path, place)]
-        while stack:
-            path, place = stack.pop()
-            try:
-                if not self._enter(path, named):
-                    continue
-                with os.scandir(path) as scan:
-                    entries = sorted(scan, key=lambda entry: entry.name)
-            except OSError as error:
-                self.problems.append(_unlistable(path, error))
-                continue
-            named = False
-            below = self._folder(entries, os.path.abspath(path), place)  # noqa: PTH100
-            stack.extend(reversed(below))
-
-    def _enter(self, path: str, named: bool) -> bool:
-        status = os.stat(path)  # noqa: PTH116 (strings throughout: 100,000 Path objects cost seconds)
-        identity = (status.st_dev, status.st_ino)
-        if identity in self.seen or (identity == self.skip and not named):
-            return False
-        self.seen.add(identity)
-        return True
-
-    def _folder(self, entries: Iterable[os.DirEntry[str]], absolute: str, place: str) -> list[tuple[str, str]]:
-        """Take the files of one directory; return its real subdirectories."""
-        below: list[tuple[str, str]] = []
-        for entry in entries:
-            name = entry.name
-            if name.startswith("."):
-                continue
-            try:
-                is_directory = entry.is_dir()
-            except OSError as error:
-                self.problems.append(_unlistable(entry.path, error))
-                continue
-            spot = f"{place}/{name}" if place else name
-            if is_directory:
-                (self.links if entry.is_symlink() else below).append((entry.path, spot))
-            elif os.path.splitext(name)[1].lower() in MEDIA_SUFFIXES:  # noqa: PTH122
-                # A link to nothing is taken too: it then fails by name instead of vanishing.
-                self.sightings.append(_Sighting(entry.path, f"{absolute.rstrip('/')}/{name}", spot))
-            else:
-                self.ignored += 1
-        return below
+# --- what the user named ---------------------------------------------------------------------------------------------
 
 
-def _items(sightings: Sequence[_Sighting], task: Task) -> tuple[Item, ...]:
+def _expands(path: Path) -> bool:
+    """Whether it is a pattern; a file may be called like one."""
+    return is_pattern(path) and not os.path.lexists(path)
+
+
+def _pattern_tree(path: Path, root: Path | None) -> Tree:
+    folder, rest = split(path)
+    if not _is_directory(folder):
+        raise UsageError(f"{show(path)}: {show(folder)} is a file, not a folder")
+    return Tree(str(folder), "", pattern(rest, from_top=True), whole_place=root is not None)
+
+
+def _check_matches(walk: Walk, trees: Sequence[Tree]) -> None:
+    """UsageError for a pattern that nothing matched, unless something could not be looked at."""
+    for tree in trees:
+        unseen = any(problem.path.is_relative_to(tree.path) for problem in walk.problems)
+        if tree.pattern and tree.pattern not in walk.matched and not unseen:
+            raise UsageError(f"nothing matches {show(Path(tree.path, tree.pattern.text))}")
+
+
+def _name_rows(walk: Walk, rows: Sequence[Row], root: Path | None) -> None:
+    """After all others: a file that was found keeps the place it was found in."""
+    found = {sighting.absolute for sighting in walk.sightings}
+    for row in rows:
+        if row.absolute in found or walk.left_out.get(row.absolute, "ignored") != "ignored":
+            continue
+        try:
+            cause = "a folder, and a row names a file" if _is_directory(row.source) else None
+        except UsageError:
+            cause = "no such file, or it cannot be looked at"
+        if cause:
+            cause = f"{cause} (line {row.line} of the manifest)"
+            walk.problems.append(ItemError(Path(row.source), "discover", cause))
+        else:
+            walk.name(row.source, row.absolute, row.place if root is None else _place(row.source, root, leads=True))
+
+
+# --- items -----------------------------------------------------------------------------------------------------------
+
+
+def _items(sightings: Sequence[Sighting], task: Task, wishes: Mapping[str, Wishes]) -> tuple[Item, ...]:
     first = {sighting.absolute: sighting for sighting in reversed(sightings)}
     sightings = [first[absolute] for absolute in sorted(first)]
     places = _distinct_places(sightings)
     items = [
-        Item(item_id(sighting.absolute, task), Path(sighting.source), Path(place), task)
+        Item(
+            item_id(sighting.absolute, task),
+            Path(sighting.source),
+            Path(place),
+            task,
+            wishes.get(sighting.absolute, _NO_WISHES),
+        )
         for sighting, place in zip(sightings, places, strict=True)
     ]
     return tuple(sorted(items, key=lambda item: os.fsencode(item.relpath)))
 
 
-def _distinct_places(sightings: Sequence[_Sighting]) -> list[str]:
+def _distinct_places(sightings: Sequence[Sighting]) -> list[str]:
     """Output places without suffix; where two would be one, both keep their extension.
 
     An extension that is kept may meet a further name (`a.wav`, `a.mp3`, `a.wav.wav`), so until nothing changes.
@@ -191,7 +165,7 @@ def _groups(places: Sequence[str]) -> Iterator[list[int]]:
     return (group for group in groups.values() if len(group) > 1)
 
 
-def _collision(first: _Sighting, second: _Sighting) -> UsageError:
+def _collision(first: Sighting, second: Sighting) -> UsageError:
     return UsageError(
         f"{show(first.source)} and {show(second.source)} would be written to the same output {show(first.place)}; "
         "rename one, run them into different outputs, or keep their paths apart with --root"
@@ -204,36 +178,47 @@ def _without_suffix(place: str) -> str:
     return stem if suffix.lower() in MEDIA_SUFFIXES else place
 
 
+# --- paths -----------------------------------------------------------------------------------------------------------
+
+
 def _unique(paths: Iterable[Path]) -> list[Path]:
     return list({_absolute(path): path for path in reversed(list(paths))}.values())[::-1]
 
 
-def _absolute(path: Path) -> str:
+def _absolute(path: Path | str) -> str:
     try:
         return os.path.abspath(path)  # noqa: PTH100
     except ValueError as error:
         raise UsageError(f"{show(path)}: {error}") from error
 
 
-def _is_directory(path: Path) -> bool:
+def _is_directory(path: Path | str) -> bool:
     try:
-        path.stat()
+        return stat.S_ISDIR(os.stat(path).st_mode)  # noqa: PTH116
     except FileNotFoundError as error:
         raise UsageError(f"no such file or directory: {show(path)}") from error
     except (OSError, ValueError) as error:
         raise UsageError(f"{show(path)}: {getattr(error, 'strerror', None) or error}") from error
-    return path.is_dir()
 
 
-def _place(path: Path, root: Path | None, *, leads: bool) -> str:
+def _place(path: Path | str, root: Path | None, *, leads: bool) -> str:
     """Where a given input stands below the output root; empty for a lone directory, whose content stands there."""
     if root is None:
         return os.path.basename(_absolute(path)) if leads else ""  # noqa: PTH119
-    for place, base in ((_absolute(path), _absolute(root)), (os.path.realpath(path), os.path.realpath(root))):
-        if Path(place).is_relative_to(base):
-            relative = str(Path(place).relative_to(base))
-            return "" if relative == "." else relative
-    raise UsageError(f"{show(path)} is not below --root {show(root)}")
+    place = _below(_absolute(path), _absolute(root))
+    if place is None:
+        place = _below(os.path.realpath(path), os.path.realpath(root))
+    if place is None:
+        raise UsageError(f"{show(path)} is not below --root {show(root)}")
+    return place
+
+
+def _below(path: str, folder: str) -> str | None:
+    """The path from a folder on, "" for the folder itself; None where it is not below it."""
+    if path == folder:
+        return ""
+    prefix = f"{folder.rstrip('/')}/"
+    return path[len(prefix) :] if path.startswith(prefix) else None
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
@@ -242,18 +227,3 @@ def _identity(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
-
-
-def _unlistable(path: str, error: OSError) -> ItemError:
-    return ItemError(Path(path), "discover", f"this folder could not be read: {error.strerror or error}")
-
-
-def _read_bytes(source: Path | IO[bytes]) -> bytes:
-    if not isinstance(source, Path):
-        return source.read()
-    if source == Path("-"):
-        return sys.stdin.buffer.read()
-    try:
-        return source.read_bytes()
-    except OSError as error:
-        raise UsageError(f"the list {show(source)} cannot be read: {error.strerror or error}") from error

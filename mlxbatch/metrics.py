@@ -97,15 +97,17 @@ class Mean:
 class RunStats:
     """A run's counters, fed as it goes; the clock starts when it is made and stands still after `stop`.
 
-    `found` is how many items there are, `quarantined` how many of the failed ones are passed over from now on,
-    `passed_over` how many of the skipped ones were in quarantine already. `children` counts what became of the engine's
-    processes ("died", "stalled", "renewed"), `leaks` the times that memory grew, `governor` its steps as `step_taken`
-    names them, `overloads` the times that the machine came to be over `--max-load`. `cpu` and `gpu` are the mean shares
-    that were busy, 0 to 1. `clock` gives seconds, as time.monotonic does, on which the spans of the readings are too.
+    `found` is how many items there are, `not_taken` how many files were seen and were not taken, by reason
+    (filters.REASONS), `quarantined` how many of the failed ones are passed over from now on, `passed_over` how many of
+    the skipped ones were in quarantine already. `children` counts what became of the engine's processes ("died",
+    "stalled", "renewed"), `leaks` the times that memory grew, `governor` its steps as `step_taken` names them,
+    `overloads` the times that the machine came to be over `--max-load`. `cpu` and `gpu` are the mean shares that were
+    busy, 0 to 1. `clock` gives seconds, as time.monotonic does, on which the spans of the readings are too.
     """
 
     clock: Callable[[], float] = time.monotonic
     found: int = 0
+    not_taken: Mapping[str, int] = field(default_factory=dict)
     done: int = 0
     rendered: int = 0
     skipped: int = 0
@@ -208,6 +210,7 @@ class RunStats:
             "quarantined": self.quarantined,
             "passed_over": self.passed_over,
             "left": self.left,
+            "not_taken": dict(self.not_taken),
             "warnings": self.warnings,
             "audio_seconds": self.audio_seconds,
             "wall_seconds": self.wall_seconds,

@@ -51,17 +51,18 @@ def _longest_first(probed: Probed) -> tuple[float, str]:
 
 def groups(planned: Iterable[Planned]) -> list[list[Probed]]:
     """The plan's groups, in their order."""
-    return [[one.probed for one in members] for members in _grouped(planned)]
+    return [[one.probed for one in members] for members in grouped(planned)]
 
 
-def _grouped(planned: Iterable[Planned]) -> list[list[Planned]]:
+def grouped(planned: Iterable[Planned]) -> list[list[Planned]]:
+    """The same with what the plan knows of each."""
     return [list(members) for _, members in groupby(planned, key=lambda one: one.group)]
 
 
 def padding_ratio(planned: Iterable[Planned]) -> float:
     """The share of computed seconds that would be padding were each row padded to its group's longest: 0 to 1."""
     real = padded = 0.0
-    for members in _grouped(planned):
+    for members in grouped(planned):
         lengths = [one.probed.seconds for one in members for _ in range(one.rows)]
         real += sum(lengths)
         padded += max(lengths) * len(lengths)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from mlxbatch.types import WindowStats
 
@@ -39,6 +39,21 @@ def count(number: int, word: str) -> str:
 
 def files(number: int) -> str:
     return count(number, "file")
+
+
+_NOT_TAKEN = (
+    ("waiting", "file", "waiting"),
+    ("older", "file", "older"),
+    ("excluded", "file", "excluded"),
+    ("excluded_folders", "folder", "excluded"),
+    ("ignored", "other file", "passed over"),
+)
+
+
+def not_taken(counts: Mapping[str, int]) -> str:
+    """Files that a run did not take, by filters.REASONS: "2 files waiting, 1 folder excluded"; "" of none."""
+    found = [(counts.get(reason, 0), thing, fate) for reason, thing, fate in _NOT_TAKEN]
+    return ", ".join(f"{count(number, thing)} {fate}" for number, thing, fate in found if number)
 
 
 def share(number: float) -> str:

@@ -64,6 +64,7 @@ PURE += (
     "leak_words",
     *(f"report.{name}" for name in ("figures", "causes", "compare", "conditions", "names", "verdict")),
 )
+PURE += ("patterns", "engines.whisper.footprint", "engines.whisper.layout")
 PURE += tuple(f"report.{name}" for name in ("content", "sections", "series", "data"))
 PURE_IMPORTS_NO = ("mlx", "soundfile", "soxr", "multiprocessing", "sqlite3", "threading")
 

@@ -59,7 +59,7 @@ def test_without_time_there_is_no_wait_to_measure() -> None:
 
 def test_a_run_s_summary() -> None:
     now = [100.0]
-    stats = RunStats(clock=lambda: now[0], found=6)
+    stats = RunStats(clock=lambda: now[0], found=6, not_taken={"waiting": 2})
     windows = (WindowStats(0.0, 30.0, 50, 2.0), WindowStats(30.0, 30.0, 70, 4.0, attempts=2))
     stats.add(Done(ITEM, (Path("a.txt"),), 60.0, windows, ("truncated",)))
     stats.add(Done(ITEM, (Path("a.srt"),), 60.0))
@@ -91,6 +91,7 @@ def test_a_run_s_summary() -> None:
         "quarantined": 0,
         "passed_over": 0,
         "left": 1,
+        "not_taken": {"waiting": 2},
         "warnings": 1,
         "audio_seconds": 60.0,
         "wall_seconds": 6.0,

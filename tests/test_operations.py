@@ -22,6 +22,7 @@ TEXTS = {
     name: (ROOT / name).read_text("utf-8")
     for name in (
         "docs/operations.md",
+        "docs/inputs.md",
         "examples/cron/README.md",
         "examples/cron/crontab",
         "examples/launchd/README.md",

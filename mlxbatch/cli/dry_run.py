@@ -2,67 +2,79 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import Any
+from functools import partial
 
+from mlxbatch import budget, prediction
 from mlxbatch.cli import request as asked
-from mlxbatch.cli.request import Request
-from mlxbatch.errors import ItemError, SetupError, show
-from mlxbatch.ledger import Decision, Fresh, Infer, Ledger, Quarantined, Render
+from mlxbatch.cli.dry_run_text import Preview, print_json, print_text
+from mlxbatch.cli.request import Chosen, Request
+from mlxbatch.engines import registry
+from mlxbatch.engines.base import Footprint
+from mlxbatch.errors import ItemError, SetupError
+from mlxbatch.history import History
+from mlxbatch.ledger import Decision, Infer, Ledger
 from mlxbatch.ledger_file import FILE
-from mlxbatch.plan import groups, padding_ratio, plan
+from mlxbatch.plan import plan
+from mlxbatch.prediction import Pace
 from mlxbatch.probe import probe
 from mlxbatch.runner import decide
 from mlxbatch.state import FOLDER
 from mlxbatch.types import Item, Planned, Probed
 from mlxbatch.wishes import rows
-from mlxbatch.words import clock, count, minutes
 
 
 def preview(request: Request) -> int:
-    """List every input with what would be done and why, then the groups; 0 even where something would fail."""
+    """List every input with what would be done and why, groups, memory, time; 0 even where something would fail."""
     found = asked.find_inputs(request)
-    decisions, missing, about_model = _decisions(request, found.items)
-    notes = [
-        *asked.notes(request),
-        *about_model,
-        *([f"the model would be fetched first: {missing}"] if missing else []),
-    ]
-    notes += [f"would fail: {problem}" for problem in found.problems]
+    chosen, missing = _choose(request)
+    decisions = _decisions(request, found.items, chosen)
+    notes = [*asked.notes(request), *asked.suits(request, chosen)]
+    notes += [f"the model would be fetched first: {missing}"] if missing else []
     notes += [] if decisions or found.problems else [asked.nothing_found(request, found)]
     for note in notes if not request.flags.quiet else ():
         print(f"mlxbatch: {note}", file=sys.stderr)
-    rows_of = lambda one: rows(one, request.options)  # noqa: E731
-    probed, problems = _probe([item for item, decision in decisions if isinstance(decision, Infer)], rows_of)
-    size = request.profile.transcribe.batch_size
-    planned = plan(probed, batch_size=size, need=lambda seconds: 0, budget=0, rows=rows_of)
-    show_plan = _print_json if request.flags.as_json else _print_text
-    show_plan(decisions, planned, problems)
+    rows_of = partial(rows, options=request.options)
+    probed, unread = _probe([item for item, decision in decisions if isinstance(decision, Infer)], rows_of)
+    footprint = registry.footprint(asked.engine_spec(request.profile, chosen[0])) if chosen else None
+    limit = prediction.memory_limit(request.profile.device.kind, request.profile.device.memory_limit)
+    planned = _plan(request, probed, rows_of, footprint, limit)
+    shown = Preview(
+        decisions=decisions,
+        planned=planned,
+        problems=[*found.problems, *unread],
+        not_taken=found.by_reason(),
+        groups=prediction.groups(planned, footprint),
+        weights=footprint.weights if footprint else None,
+        limit=limit,
+        pace=_pace(request, chosen[0]) if chosen else None,
+    )
+    (print_json if request.flags.as_json else print_text)(shown)
     return 0
 
 
-Decisions = list[tuple[Item, Decision]]
-
-
-def _decisions(request: Request, items: Sequence[Item]) -> tuple[Decisions, str, list[str]]:
-    """What is to be done for each item, what is missing of the model, and what is to be known of it.
-
-    Where it is missing, nothing stored can hold.
-    """
+def _choose(request: Request) -> tuple[list[Chosen], str]:
+    """The models of the run, or none, and what is missing of them."""
     try:
-        chosen = asked.choose_all(request, offline=True, say=lambda text: None)
+        return asked.choose_all(request, offline=True, say=lambda text: None), ""
     except SetupError as error:
-        return [(item, Infer("new")) for item in items], str(error), []
-    notes = asked.suits(request, chosen)
+        return [], str(error)
+
+
+def _decisions(request: Request, items: Sequence[Item], chosen: Sequence[Chosen]) -> list[tuple[Item, Decision]]:
+    """What is to be done for each item. Without a model, nothing stored can hold."""
+    if not chosen:
+        return [(item, Infer("new")) for item in items]
     settings = asked.run_settings(request, chosen)
     with ExitStack() as stack:
-        ledger = None
-        if (request.output / FOLDER / FILE).exists():
-            ledger = stack.enter_context(Ledger.open(request.output, read_only=True))
-        return [(item, decide(item, ledger, settings)) for item in items], "", notes
+        ledger = stack.enter_context(Ledger.open(request.output, read_only=True)) if _has_ledger(request) else None
+        return [(item, decide(item, ledger, settings)) for item in items]
+
+
+def _has_ledger(request: Request) -> bool:
+    return (request.output / FOLDER / FILE).exists()
 
 
 def _probe(items: Sequence[Item], rows_of: Callable[[Probed], int]) -> tuple[list[Probed], list[ItemError]]:
@@ -77,36 +89,23 @@ def _probe(items: Sequence[Item], rows_of: Callable[[Probed], int]) -> tuple[lis
     return probed, problems
 
 
-def _verb(decision: Decision) -> str:
-    return {Fresh: "skip", Quarantined: "skip", Render: "render", Infer: "transcribe"}[type(decision)]
+def _plan(
+    request: Request,
+    probed: Sequence[Probed],
+    rows_of: Callable[[Probed], int],
+    footprint: Footprint | None,
+    limit: int | None,
+) -> list[Planned]:
+    """The run's own plan; by batch size alone where nobody knows yet what memory allows."""
+    size = request.profile.transcribe.batch_size
+    if footprint is None or limit is None:
+        return plan(probed, batch_size=size, need=lambda seconds: 0, budget=0, rows=rows_of)
+    fits = budget.planning_budget(limit, footprint.weights)
+    return plan(probed, batch_size=size, need=footprint.need, budget=fits, rows=rows_of)
 
 
-def _print_text(decisions: Decisions, planned: Sequence[Planned], problems: Sequence[ItemError]) -> None:
-    for item, decision in decisions:
-        print(f"{_verb(decision):<10}  {show(item.source)}  ({decision.why})")
-    for number, group in enumerate(groups(planned), 1):
-        lengths = [one.seconds for one in group]
-        print(f"group {number}: {count(len(group), 'file')}, {clock(min(lengths))} to {clock(max(lengths))}")
-    for problem in problems:
-        print(f"would fail: {problem}")
-    verbs = [_verb(decision) for _, decision in decisions]
-    seconds = sum(one.probed.seconds for one in planned)
-    print(
-        f"{verbs.count('transcribe')} to transcribe ({minutes(seconds)} of audio), {verbs.count('render')} to render, "
-        f"{verbs.count('skip')} to skip; groups by batch size alone, memory may make them smaller"
-    )
-
-
-def _print_json(decisions: Decisions, planned: Sequence[Planned], problems: Sequence[ItemError]) -> None:
-    group_of = {one.probed.item.id: one for one in planned}
-    for item, decision in decisions:
-        record: dict[str, Any] = {"event": "would", "source": show(item.source)}
-        record |= {"do": _verb(decision), "why": decision.why}
-        if one := group_of.get(item.id):
-            record |= {"group": one.group + 1, "seconds": one.probed.seconds}
-        print(json.dumps(record))
-    for problem in problems:
-        failure = {"source": show(problem.path), "stage": problem.stage, "error": show(problem.cause)}
-        print(json.dumps({"event": "would fail", **failure}))
-    plan_facts = {"items": len(planned), "groups": len(groups(planned)), "padding_ratio": padding_ratio(planned)}
-    print(json.dumps({"event": "plan", **plan_facts}))
+def _pace(request: Request, chosen: Chosen) -> Pace | None:
+    if not _has_ledger(request):
+        return None
+    with History.open(request.output) as history:
+        return prediction.pace(history.runs(), asked.conditions(request, chosen))

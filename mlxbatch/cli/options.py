@@ -48,7 +48,8 @@ Inputs = Annotated[
     list[Path] | None,
     typer.Argument(
         metavar="INPUTS",
-        help="Files and directories. A directory is searched to the bottom for audio and video files.",
+        help="Files, directories, and quoted patterns such as 'calls/**/*.wav'. A directory is searched to the bottom "
+        "for audio and video files.",
         show_default=False,
     ),
 ]
@@ -57,7 +58,7 @@ FilesFrom = Annotated[
     typer.Option(
         "--files-from",
         metavar="FILE",
-        help="Take inputs from a list, one path a line or separated by NUL bytes; - is standard input.",
+        help="Take inputs from a list, one path a line or with NUL bytes between (-0); - is standard input.",
         rich_help_panel=PANEL_WHAT,
         show_default=False,
     ),
@@ -227,18 +228,19 @@ BreakLock = Annotated[
 
 def _wait(text: str) -> float:
     """Seconds of --wait."""
-    return _duration("--wait", text)
+    return duration("--wait", text)
 
 
 def _time_limit(text: str) -> float:
     """Seconds of --time-limit; UsageError for none at all, in which nothing could be done."""
-    limit = _duration("--time-limit", text)
+    limit = duration("--time-limit", text)
     if limit == 0:
         raise UsageError("--time-limit is to be over 0, such as 30m or 6h")
     return limit
 
 
-def _duration(option: str, text: str) -> float:
+def duration(option: str, text: str) -> float:
+    """Seconds of an option's value; UsageError, which names the option, for what is no duration."""
     try:
         return parse_duration(text)
     except UsageError as error:

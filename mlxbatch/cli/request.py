@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from mlxbatch import blas
+from mlxbatch import blas, words
 from mlxbatch.cli.log import Level
-from mlxbatch.discover import Found, discover, read_list
+from mlxbatch.discover import Found, discover
 from mlxbatch.engines.base import EngineSpec
 from mlxbatch.engines.registry import VERSIONS
 from mlxbatch.engines.whisper.abilities import Abilities
 from mlxbatch.errors import UsageError, show
+from mlxbatch.file_list import read_list
+from mlxbatch.filters import Filters
 from mlxbatch.governor import Policy
 from mlxbatch.ledger import inference_key, rendering_key
+from mlxbatch.manifest import read_manifest
 from mlxbatch.models import catalogue
 from mlxbatch.models.resolve import resolve
 from mlxbatch.overseer import Oversight
@@ -26,17 +30,24 @@ from mlxbatch.profile_schema import Profile
 from mlxbatch.runner import ModelKey, RunSettings
 from mlxbatch.types import TranscribeOptions
 from mlxbatch.wishes import check_speakers
-from mlxbatch.words import count
 
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """What is read, and where results go."""
+    """What is read, and where results go. `null`: the list's paths have NUL bytes between them, and nothing else."""
 
     inputs: tuple[Path, ...]
     files_from: Path | None
     root: Path | None
     output: Path
+    null: bool = False
+    manifest: Path | None = None
+    filters: Filters = field(default_factory=Filters)
+
+    @property
+    def named(self) -> list[Path]:
+        """All that the user named as input, as it was named."""
+        return [*self.inputs, *(one for one in (self.files_from, self.manifest) if one is not None)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +165,18 @@ def engine_spec(profile: Profile, chosen: Chosen) -> EngineSpec:
     )
 
 
+def conditions(request: Request, chosen: Chosen) -> dict[str, Any]:
+    """What a run's speed depends on (prediction.CONDITIONS), as it is written down when the run begins."""
+    return {
+        "host": show(socket.gethostname()),
+        "sha": chosen.sha,
+        "profile": request.profile.name,
+        "dtype": request.profile.transcribe.dtype,
+        "batch_size": request.profile.transcribe.batch_size,
+        "channels": request.profile.transcribe.channels,
+    }
+
+
 def choose_all(request: Request, *, offline: bool, say: Callable[[str], None]) -> list[Chosen]:
     """The model asked for, and the one that takes over from it where the profile names one."""
     fallback = request.profile.governor.fallback_model
@@ -223,18 +246,28 @@ def run_settings(request: Request, chosen: Sequence[Chosen]) -> RunSettings:
 def find_inputs(request: Request) -> Found:
     """All inputs as items; UsageError where none was named, one is not there, or speakers are named in a mix."""
     where = request.where
-    if not where.inputs and where.files_from is None:
-        raise UsageError("no inputs: name files or directories, or give a list with --files-from")
-    listed = read_list(where.files_from) if where.files_from is not None else []
-    found = discover(where.inputs, listed=listed, root=where.root, output=where.output)
+    if not where.named:
+        raise UsageError("no inputs: name files or directories, or give a list with --files-from or --manifest")
+    if where.null and where.files_from is None:
+        raise UsageError("-0 says what --files-from is like, and there is none")
+    if where.files_from == where.manifest == Path("-"):
+        raise UsageError("--files-from and --manifest cannot both be standard input")
+    found = discover(
+        where.inputs,
+        listed=[] if where.files_from is None else read_list(where.files_from, nul=where.null),
+        rows=[] if where.manifest is None else read_manifest(where.manifest),
+        root=where.root,
+        filters=where.filters,
+        output=where.output,
+    )
     check_speakers(request.speakers, request.options, found.items)
     return found
 
 
 def nothing_found(request: Request, found: Found) -> str:
-    named = [*request.where.inputs, *([request.where.files_from] if request.where.files_from else [])]
-    ignored = f" ({count(found.ignored, 'other file')} passed over)" if found.ignored else ""
-    return f"nothing to transcribe: no audio files in {', '.join(show(path) for path in named)}{ignored}"
+    named = ", ".join(show(path) for path in request.where.named)
+    left_out = f" ({words.not_taken(found.not_taken)})" if found.not_taken else ""
+    return f"nothing to transcribe: no audio files in {named}{left_out}"
 
 
 def notes(request: Request) -> list[str]:

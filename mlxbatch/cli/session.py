@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import socket
 import sys
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -39,7 +38,7 @@ def perform(request: Request, ending: Ending) -> int:
     ending.stats = stats = RunStats()
     ending.info = {"profile": request.profile.name, "model": show(request.model)}
     found = asked.find_inputs(request)
-    stats.found = len(found.items) + len(found.problems)
+    stats.found, stats.not_taken = len(found.items) + len(found.problems), found.by_reason()
     os.nice(request.schedule.nice)  # before there is a child, which inherits it
     with make_view(request.flags, ending.log) as view:
         for note in asked.notes(request) if found.items else ():
@@ -143,17 +142,13 @@ class Session(Watcher):
             "id": log.path.stem,
             "version": __version__,
             "command": show(self.request.command),
-            "profile": self.request.profile.name,
             "engine": chosen.engine,
             "model": show(chosen.name),
-            "sha": chosen.sha,
             "python": platform.python_version(),
             "platform": platform.platform(),
-            "host": show(socket.gethostname()),
             "versions": versions(),
             "found": self.stats.found,
-            "batch_size": self.request.profile.transcribe.batch_size,
-            "dtype": self.request.profile.transcribe.dtype,
+            **asked.conditions(self.request, chosen),
         }
         log.start(facts)
         for failed in self.stats.failures:  # what could not be listed came before there was a log

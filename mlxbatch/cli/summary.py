@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from mlxbatch.errors import show
-from mlxbatch.words import count, elapsed, files, minutes, size
+from mlxbatch.words import count, elapsed, files, minutes, not_taken, size
 
 # Failures and warnings that are listed; the run's log has them all.
 LISTED = 20
@@ -24,6 +24,8 @@ def rows(summary: Mapping[str, Any]) -> Rows:
     table.append(("failed", str(summary["failed"])))
     if summary["left"]:
         table.append(("left", f"{summary['left']} (time limit): run the same command again to go on"))
+    if left_out := not_taken(summary["not_taken"]):
+        table.append(("not taken", left_out))
     table.append(("time", _time(summary)))
     if summary["windows"]:
         latency = summary["window_latency_seconds"]
@@ -72,6 +74,7 @@ def end_line(summary: Mapping[str, Any]) -> str:
     """The run in one line, for a log."""
     parts = [f"{files(summary['done'])} done", f"{summary['skipped']} skipped", f"{summary['failed']} failed"]
     parts += [f"{summary['left']} left"] if summary["left"] else []
+    parts += [left_out] if (left_out := not_taken(summary["not_taken"])) else []
     parts += [count(summary["warnings"], "warning")] if summary["warnings"] else []
     return f"{', '.join(parts)} in {elapsed(summary['wall_seconds'])}"
 

@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from mlxbatch.cli import options, options_channels, options_decoding
+from mlxbatch.cli import options, options_channels, options_decoding, options_inputs
 
 EPILOG = """
 Examples:
@@ -16,9 +16,13 @@ mlxbatch transcribe talks/ -o text/
 
 mlxbatch transcribe calls/ -o out/ --format txt,srt,json --language en
 
+find /data -name '*.mp3' -print0 | mlxbatch transcribe --files-from - -0 --root /data -o out/ --json
+
+mlxbatch transcribe --manifest calls/calls.csv -o out/
+
 mlxbatch transcribe calls/ -o out/ --channels split --speakers agent,customer
 
-find /data -name '*.mp3' -print0 | mlxbatch transcribe --files-from - --root /data -o out/ --json
+mlxbatch transcribe 'calls/2026-*/*.wav' -o out/ --exclude '*-hold.wav' --newer-than 24h --min-age 1m
 
 mlxbatch transcribe calls/ -o english/ --task translate --hotwords 'Grimmelshausen, Fuchshaim'
 
@@ -35,7 +39,13 @@ def transcribe(
     output: options.Output,
     inputs: options.Inputs = None,
     files_from: options.FilesFrom = None,
+    null: options_inputs.Null = False,
+    manifest: options_inputs.Manifest = None,
     root: options.Root = None,
+    include: options_inputs.Include = None,
+    exclude: options_inputs.Exclude = None,
+    newer_than: options_inputs.NewerThan = None,
+    min_age: options_inputs.MinAge = None,
     model: options.Model = None,
     profile: options.ProfileName = None,
     language: options.Language = None,
@@ -83,6 +93,7 @@ def transcribe(
     from mlxbatch.cli.dry_run import preview
     from mlxbatch.cli.request import Flags, Request, Schedule, Where
     from mlxbatch.cli.session import perform
+    from mlxbatch.filters import Filters
     from mlxbatch.languages import language_code
     from mlxbatch.profile import load
     from mlxbatch.writers import WRITERS
@@ -107,7 +118,8 @@ def transcribe(
     thresholds = (compression_ratio_threshold, logprob_threshold, no_speech_threshold)
     overrides |= options_decoding.overrides(task, prompt, hotwords, max_tokens, temperature, thresholds)
     settings = load(profile, overrides=overrides)
-    where = Where(tuple(inputs or ()), files_from, root, output)
+    filters = Filters(tuple(include or ()), tuple(exclude or ()), newer_than, min_age or 0.0)
+    where = Where(tuple(inputs or ()), files_from, root, output, null, manifest, filters)
     flags = Flags(
         force=force,
         retry_quarantined=retry_quarantined,

@@ -49,6 +49,17 @@ class EngineSpec:
     extra: dict[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """What an engine will say of its memory, told from its model's files before it is built: bytes.
+
+    `weights` and `need` are those of Engine.
+    """
+
+    weights: int
+    need: Callable[[float], int]
+
+
 class Engine(Protocol):
     """Lives on one thread: MLX's streams belong to the thread that made them."""
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import psutil
 
-from mlxbatch.engines.base import Admit, EngineSpec, Jobs
+from mlxbatch.engines.base import Admit, EngineSpec, Footprint, Jobs
 from mlxbatch.engines.batching import Padding, run_batches
 from mlxbatch.errors import OutOfMemory
 from mlxbatch.types import Job, JobFailed, Output, Readings, Segment, Span, WindowStats
@@ -42,6 +42,15 @@ class FakeSettings:
     leaks: int = 0
     signal: int = signal.SIGKILL
 
+    def need(self, seconds: float) -> int:
+        return int(seconds * self.bytes_per_second)
+
+
+def footprint(spec: EngineSpec) -> Footprint:
+    """What the fake will say of its memory."""
+    settings = FakeSettings(**spec.extra)
+    return Footprint(settings.weights, settings.need)
+
 
 class FakeEngine:
     """Says how long each job is, with `checksum` the CRC-32 of its samples too. Keeps its batches' sizes in `sizes`."""
@@ -57,7 +66,7 @@ class FakeEngine:
         time.sleep(self._settings.load_seconds)
 
     def need(self, seconds: float) -> int:
-        return int(seconds * self._settings.bytes_per_second)
+        return self._settings.need(seconds)
 
     def weights(self) -> int:
         return self._settings.weights

@@ -66,7 +66,7 @@ def test_how_many_files_were_found_is_there_from_the_start(
 
     def with_a_problem(_: object) -> Found:
         found = discover([Path("in")], output=Path("out"))
-        return Found(found.items, found.ignored, (ItemError(Path("in/locked"), "discover", "Permission denied"),))
+        return Found(found.items, found.not_taken, (ItemError(Path("in/locked"), "discover", "Permission denied"),))
 
     monkeypatch.setattr(request, "find_inputs", with_a_problem)
     assert cli(*RUN).code == 1

@@ -48,6 +48,13 @@ def test_the_run_in_one_line() -> None:
     assert end_line(stats().summary()) == "2 files done, 2 skipped, 1 failed, 1 warning in 0:20"
 
 
+def test_files_that_were_not_taken_are_counted_in_the_table_and_the_line() -> None:
+    summary = RunStats(not_taken={"waiting": 1, "excluded_folders": 2, "older": 0, "ignored": 3}).summary()
+    expected = "1 file waiting, 2 folders excluded, 3 other files passed over"
+    assert dict(rows(summary))["not taken"] == expected
+    assert end_line(summary).startswith(f"0 files done, 0 skipped, 0 failed, {expected} in ")
+
+
 def test_failures_are_listed_up_to_a_number() -> None:
     found = RunStats()
     for number in range(LISTED + 5):

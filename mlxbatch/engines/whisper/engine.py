@@ -14,7 +14,7 @@ import mlx.core as mx
 
 from mlxbatch import device, kernels
 from mlxbatch.engines.base import Admit, EngineSpec, Jobs
-from mlxbatch.engines.whisper import network
+from mlxbatch.engines.whisper import footprint, network
 from mlxbatch.engines.whisper.abilities import Abilities
 from mlxbatch.engines.whisper.echo import is_echo
 from mlxbatch.engines.whisper.encoding import EncoderStreams
@@ -120,15 +120,8 @@ class WhisperEngine:
         self._taken: list[Window] = []  # out of the queue, not yet seated
 
     def need(self, seconds: float) -> int:
-        """Samples, one window's features, its share of an encoder call, and its slot in the decoder."""
-        dims, size = self._dims, self._dtype.size
-        samples = math.ceil(seconds * SAMPLE_RATE) * 4
-        mel = 2 * dims.n_audio_ctx * dims.n_mels * 4
-        scores = 0 if kernels.on_gpu() else 3 * kernels.TILE * size
-        hidden = 12 * dims.n_audio_ctx * dims.n_audio_state * size
-        cross = 2 * 2 * dims.n_text_layer * dims.n_audio_ctx * dims.n_text_state * size
-        cache = 2 * dims.n_text_layer * dims.n_text_ctx * dims.n_text_state * size
-        return samples + mel + scores + hidden + cross + cache + 8 * dims.n_vocab * 4
+        """See footprint.need."""
+        return footprint.need(self._dims, seconds, size=self._dtype.size, tiled=not kernels.on_gpu())
 
     def weights(self) -> int:
         return sum(array.nbytes for _, array in network.flat(self._network))

@@ -1,0 +1,40 @@
+"""How much memory a Whisper takes, from the sizes in its config. Pure but for reading that file: no MLX."""
+
+from __future__ import annotations
+
+import json
+import math
+from functools import partial
+
+from mlxbatch.engines.base import EngineSpec, Footprint
+from mlxbatch.engines.whisper.layout import Dims, expected_shapes
+from mlxbatch.engines.whisper.windows import SAMPLE_RATE
+from mlxbatch.models.weights import weight_files
+
+# Attention scores that are worked on at once on the CPU (mlxbatch.kernels); a GPU's kernel keeps none.
+TILE = 375_000
+_SIZES = {"float32": 4, "float16": 2, "bfloat16": 2}
+
+
+def footprint(spec: EngineSpec) -> Footprint:
+    """What WhisperEngine says of itself once it is loaded, of a directory that is whole; SetupError where it is not."""
+    assert spec.model is not None
+    config = json.loads((spec.model / "config.json").read_bytes())
+    dims, size = Dims.from_config(config), _SIZES[spec.dtype]
+    weights = sum(map(math.prod, expected_shapes(dims).values())) * size
+    if config.get("quantization") or config.get("quantization_config"):
+        weights = sum(path.stat().st_size for path in weight_files(spec.model))
+    return Footprint(weights, partial(need, dims, size=size, tiled=spec.device.get("kind", "cpu") == "cpu"))
+
+
+def need(dims: Dims, seconds: float, *, size: int, tiled: bool) -> int:
+    """Bytes that one recording adds: its samples, one window's features, its share of an encoder call, and its slot in
+    the decoder. `size` is the bytes of a number, `tiled` whether attention works through its scores in tiles.
+    """
+    samples = math.ceil(seconds * SAMPLE_RATE) * 4
+    mel = 2 * dims.n_audio_ctx * dims.n_mels * 4
+    scores = 3 * TILE * size if tiled else 0
+    hidden = 12 * dims.n_audio_ctx * dims.n_audio_state * size
+    cross = 2 * 2 * dims.n_text_layer * dims.n_audio_ctx * dims.n_text_state * size
+    cache = 2 * dims.n_text_layer * dims.n_text_ctx * dims.n_text_state * size
+    return samples + mel + scores + hidden + cross + cache + 8 * dims.n_vocab * 4
