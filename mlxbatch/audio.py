@@ -9,6 +9,7 @@ import soxr
 from numpy.typing import NDArray
 
 from mlxbatch.errors import ItemError
+from mlxbatch.headerless import DEFAULTS, Rules
 from mlxbatch.source import Samples, Source, open_source
 from mlxbatch.types import Item, Recording
 
@@ -31,25 +32,26 @@ class _Findings:
     parts: list[Samples] = field(default_factory=list)
 
 
-def decode(item: Item, sample_rate: int = 16000) -> Recording:
+def decode(item: Item, sample_rate: int = 16000, rules: Rules = DEFAULTS) -> Recording:
     """One mono track of float32 samples in [-1, 1] at `sample_rate` Hz, shape [1, n], by soxr's high quality resampler.
 
     Channels are averaged; where they cancel each other (opposite phase) the loudest is taken instead. Samples that are
     not finite become 0, and a signal beyond full scale is scaled by its peak. A file that ends early is decoded as far
-    as it goes and marked truncated. Each of these is said in `warnings`. Raises ItemError of stage "decode".
+    as it goes and marked truncated. Each of these is said in `warnings`. `rules` are for
+    recordings without a header. Raises ItemError of stage "decode".
     """
-    with open_source(item.source, "decode") as source:
+    with open_source(item.source, "decode", rules) as source:
         findings = _decode_pass(source, sample_rate, channel=None)
         if source.stopped is not None and findings.frames == 0:
             raise ItemError(item.source, "decode", source.stopped)
         truncation = source.truncation(findings.frames)
-        warnings = [truncation] if truncation else []
+        warnings = [*([truncation] if truncation else []), *source.notes]
         is_float = source.is_float
     loudest = int(np.argmax(findings.power))
     loss = _mixing_loss(findings, loudest)
     if loss < _CANCELLED_DB:
         warnings.append(_cancelled(len(findings.power), loudest, loss))
-        with open_source(item.source, "decode") as source:
+        with open_source(item.source, "decode", rules) as source:
             findings = _decode_pass(source, sample_rate, channel=loudest)
     if findings.non_finite:
         warnings.append(f"{findings.non_finite} samples that are not finite numbers were set to 0")

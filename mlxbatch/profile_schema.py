@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from mlxbatch.budget import parse_amount, parse_bytes
 from mlxbatch.errors import UsageError
+from mlxbatch.headerless import SPELLING, parse, suffix
 
 SCHEMA_VERSION = 1
 
@@ -74,6 +75,24 @@ class Transcribe(Section):
     cpu_streams: int = Field(default=1, ge=1, le=16, description="a whole number from 1 to 16")
 
 
+def _rules(raw: dict[str, str]) -> dict[str, str]:
+    """As `headerless.suffix` spells the names."""
+    return {suffix(name): text for name, text in raw.items()}
+
+
+def _rule(text: str) -> str:
+    parse(text)
+    return text
+
+
+class Decode(Section):
+    """How recordings are read: those without a header by the suffix of their name."""
+
+    raw: Annotated[dict[str, Annotated[str, AfterValidator(_rule)]], AfterValidator(_rules)] = Field(
+        default_factory=dict, description=SPELLING
+    )
+
+
 class Pipeline(Section):
     """How far decoding runs ahead of the model. `workers = 0` decodes on the caller's thread, one by one."""
 
@@ -112,6 +131,7 @@ class Profile(Section):
     machine: str = Field(default="any", description='"x86_64", "arm64" or "any"', pattern="^(x86_64|arm64|any)$")
     device: Device = Field(default_factory=Device, description="a table, [device]")
     transcribe: Transcribe = Field(default_factory=Transcribe, description="a table, [transcribe]")
+    decode: Decode = Field(default_factory=Decode, description="a table, [decode]")
     pipeline: Pipeline = Field(default_factory=Pipeline, description="a table, [pipeline]")
     governor: Governor = Field(default_factory=Governor, description="a table, [governor]")
     state: State = Field(default_factory=State, description="a table, [state]")

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mlxbatch.headerless import DEFAULTS, Rules, departure
 from mlxbatch.overseer import Oversight
 from mlxbatch.state import FOLDER
-from mlxbatch.types import TranscribeOptions
+from mlxbatch.stored import with_rule
+from mlxbatch.types import Item, TranscribeOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,7 @@ class RunSettings:
     """`models` are those of the hosts, in their order; a result of any of them counts as done.
 
     `stop_at` is on pacing.clock: from then on nothing is begun. `min_free` bytes of the output's disk stay free.
+    `headerless` are the rules for recordings without a header, by suffix.
     """
 
     output: Path
@@ -41,6 +44,12 @@ class RunSettings:
     stop_at: float | None = None
     max_load: float | None = None
     oversight: Oversight = field(default_factory=Oversight)
+    headerless: Rules = field(default_factory=lambda: DEFAULTS)
+
+    def inference_keys(self, item: Item) -> tuple[str, ...]:
+        """The key of each model for one item: a rule of the profile's that its samples depend on belongs to it."""
+        departed = departure(item.source, self.headerless)
+        return tuple(with_rule(model.inference_key, departed) for model in self.models)
 
     @property
     def scratch(self) -> Path:

@@ -15,6 +15,7 @@ from mlxbatch.disk import Space, forecast
 from mlxbatch.errors import DeviceLost, ItemError, item_stage
 from mlxbatch.feed import Feed, Prepared
 from mlxbatch.governor import Room
+from mlxbatch.headerless import Rules
 from mlxbatch.host import Changed, EngineHost, Happening
 from mlxbatch.ledger import (
     Decision,
@@ -86,7 +87,7 @@ def decide(item: Item, ledger: Ledger | None, settings: RunSettings) -> Decision
         return Infer("new")
     return ledger.decide(
         item,
-        [model.inference_key for model in settings.models],
+        settings.inference_keys(item),
         settings.rendering_key,
         _outputs(item, settings),
         retry_quarantined=settings.retry_quarantined,
@@ -147,12 +148,13 @@ class _Run:
     def _probe(self, items: Sequence[Item]) -> Generator[Result, None, list[Probed]]:
         """Read the headers; a recording that has none is a result."""
         probed: list[Probed] = []
+        rules = self.settings.headerless
         for start in range(0, len(items), PROBED_AT_ONCE):
             if self.pace.over():
                 return []
             some = items[start : start + PROBED_AT_ONCE]
             with self.ledger.at_risk(some):
-                outcomes = [_attempt(item, lambda item=item: probe(item)) for item in some]  # type: ignore[misc]
+                outcomes = [_attempt(item, lambda item=item: probe(item, rules)) for item in some]  # type: ignore[misc]
             yield from (self._failed(outcome) for outcome in outcomes if isinstance(outcome, Failed))
             probed += [outcome for outcome in outcomes if not isinstance(outcome, Failed)]
         return probed
@@ -215,12 +217,13 @@ class _Run:
         """Decode one recording, on a worker's thread. The file's identity comes first: a later change shows then."""
         item = planned.probed.item
         with self.ledger.at_risk([item]):
-            return _attempt(item, lambda: _decoded(planned))
+            return _attempt(item, lambda: _decoded(planned, self.settings.headerless))
 
     def _read_suspect(self, item: Item) -> Prepared | Failed:
         """The same from the header on, of one that belongs to no group."""
+        rules = self.settings.headerless
         with self.ledger.at_risk([item]):
-            return _attempt(item, lambda: _decoded(Planned(probe(item), NO_GROUP)))
+            return _attempt(item, lambda: _decoded(Planned(probe(item, rules), NO_GROUP), rules))
 
     def _oversee(self, event: Happening, feed: Feed, overseer: Overseer) -> None:
         overseer.busy(self.pace.look(len(feed.active)))
@@ -295,7 +298,7 @@ class _Run:
             item,
             fingerprint=prepared.fingerprint,
             content_hash=prepared.content_hash,
-            inference_key=self._model.inference_key,
+            inference_key=self.settings.inference_keys(item)[self._number],
             rendering_key=self.settings.rendering_key,
             transcript=transcript,
             outputs=outcome,
@@ -356,8 +359,8 @@ def _parted(probed: Sequence[Probed], later: Callable[[Probed], bool]) -> tuple[
     return [one for one in probed if not later(one)], [one for one in probed if later(one)]
 
 
-def _decoded(planned: Planned) -> Prepared:
+def _decoded(planned: Planned, rules: Rules) -> Prepared:
     item = planned.probed.item
     with item_stage(item.source, "decode"):
         mark, digest = fingerprint(item.source), content_hash(item.source)
-        return Prepared(planned, decode(item), mark, digest)
+        return Prepared(planned, decode(item, rules=rules), mark, digest)

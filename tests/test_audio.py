@@ -64,7 +64,7 @@ def test_resampling_in_blocks_is_resampling_at_once(tmp_path: Path) -> None:
     soxr = pytest.importorskip("soxr")
     noise = np.random.default_rng(0).uniform(-0.5, 0.5, 100_000).astype(np.float32)
     recording = decoded(tmp_path / "a.wav", noise, 44100, "FLOAT")
-    np.testing.assert_allclose(recording.samples[0], soxr.resample(noise, 44100, 16000, quality="HQ"), atol=1e-6)
+    np.testing.assert_allclose(recording.samples[0], soxr.resample(noise, 44100, 16000, quality="HQ"), atol=1e-5)
 
 
 def test_another_rate_can_be_asked_for(tmp_path: Path) -> None:
@@ -273,7 +273,7 @@ def test_an_mp3_in_blocks_sounds_like_the_mp3_at_once(tmp_path: Path, rate: int)
     soundfile.write(source, tone(3.0, rate), rate, format="MP3")
     at_once, _ = soundfile.read(source, dtype="float32")
     recording = decode(item(source), rate)
-    np.testing.assert_allclose(recording.samples[0], at_once, atol=1e-6)
+    np.testing.assert_allclose(recording.samples[0], at_once, atol=1e-5)
 
 
 def corpus_rows() -> Iterator[dict[str, object]]:

@@ -219,7 +219,7 @@ def test_where_nothing_can_be_probed_no_engine_is_waited_for(place: Place) -> No
 
 
 def test_all_undecodable(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    def decode(item: Item) -> Recording:
+    def decode(item: Item, rules: object = None) -> Recording:
         raise runner.ItemError(item.source, "decode", "broken")
 
     monkeypatch.setattr(runner, "decode", decode)
@@ -230,7 +230,7 @@ def test_all_undecodable(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_recording_too_long_for_the_memory(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     decode = runner.decode
 
-    def greedy(item: Item) -> Recording:
+    def greedy(item: Item, rules: object = None) -> Recording:
         if item.id == "f01":
             np.empty(1 << 50)
         return decode(item)
@@ -368,7 +368,7 @@ def test_what_is_told_of_memory_and_groups(place: Place) -> None:
 def test_a_group_counts_those_that_could_not_be_decoded(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     decode = runner.decode
 
-    def second_is_broken(item: Item) -> Recording:
+    def second_is_broken(item: Item, rules: object = None) -> Recording:
         if item.id == "f01":
             raise ItemError(item.source, "decode", "broken")
         return decode(item)
@@ -553,7 +553,7 @@ def test_results_come_while_others_are_decoded(place: Place, kind: Kind, monkeyp
     decoded: list[str] = []
     decode = runner.decode
 
-    def recorded(item: Item) -> Recording:
+    def recorded(item: Item, rules: object = None) -> Recording:
         decoded.append(item.id)
         return decode(item)
 
@@ -595,7 +595,7 @@ def hold_decoding(monkeypatch: pytest.MonkeyPatch, but: str = "") -> threading.E
     go_on = threading.Event()
     decode = runner.decode
 
-    def slow(item: Item) -> Recording:
+    def slow(item: Item, rules: object = None) -> Recording:
         if item.id != but:
             go_on.wait(30)
         return decode(item)
@@ -637,7 +637,7 @@ def test_samples_are_let_go_with_their_result(place: Place, kind: Kind, monkeypa
     samples: dict[str, weakref.ref[Any]] = {}
     decode = runner.decode
 
-    def recorded(item: Item) -> Recording:
+    def recorded(item: Item, rules: object = None) -> Recording:
         found = decode(item)
         samples[item.id] = weakref.ref(found.samples)
         return found
@@ -815,7 +815,7 @@ def test_a_limit_that_is_over_while_files_are_probed(
 ) -> None:
     probe = runner.probe
 
-    def slow(item: Item) -> Any:
+    def slow(item: Item, rules: object = None) -> Any:
         stop_in(pace, 0.0)
         return probe(item)
 

@@ -11,6 +11,7 @@ from typing import Any
 from mlxbatch.cli import request as asked
 from mlxbatch.cli.request import Request
 from mlxbatch.errors import ItemError, SetupError, show
+from mlxbatch.headerless import Rules, rules
 from mlxbatch.ledger import Decision, Fresh, Infer, Ledger, Quarantined, Render
 from mlxbatch.ledger_file import FILE
 from mlxbatch.plan import groups, padding_ratio, plan
@@ -30,7 +31,8 @@ def preview(request: Request) -> int:
     notes += [] if decisions or found.problems else [asked.nothing_found(request, found)]
     for note in notes if not request.flags.quiet else ():
         print(f"mlxbatch: {note}", file=sys.stderr)
-    probed, problems = _probe([item for item, decision in decisions if isinstance(decision, Infer)])
+    infer = [item for item, decision in decisions if isinstance(decision, Infer)]
+    probed, problems = _probe(infer, rules(request.profile.decode.raw))
     planned = plan(probed, batch_size=request.profile.transcribe.batch_size, need=lambda seconds: 0, budget=0)
     show_plan = _print_json if request.flags.as_json else _print_text
     show_plan(decisions, planned, problems)
@@ -54,11 +56,11 @@ def _decisions(request: Request, items: Sequence[Item]) -> tuple[Decisions, str]
         return [(item, decide(item, ledger, settings)) for item in items], ""
 
 
-def _probe(items: Sequence[Item]) -> tuple[list[Probed], list[ItemError]]:
+def _probe(items: Sequence[Item], headerless: Rules) -> tuple[list[Probed], list[ItemError]]:
     probed, problems = [], []
     for item in items:
         try:
-            probed.append(probe(item))
+            probed.append(probe(item, headerless))
         except ItemError as error:
             problems.append(error)
     return probed, problems

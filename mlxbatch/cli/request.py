@@ -14,6 +14,7 @@ from mlxbatch.engines.base import EngineSpec
 from mlxbatch.engines.registry import VERSIONS
 from mlxbatch.errors import UsageError, show
 from mlxbatch.governor import Policy
+from mlxbatch.headerless import rules
 from mlxbatch.ledger import inference_key, rendering_key
 from mlxbatch.models import catalogue
 from mlxbatch.models.resolve import resolve
@@ -180,6 +181,7 @@ def run_settings(request: Request, chosen: Sequence[Chosen]) -> RunSettings:
         min_free=parse_bytes(profile.state.min_free),
         stop_at=request.stop_at,
         max_load=request.schedule.max_load,
+        headerless=rules(profile.decode.raw),
     )
 
 
