@@ -19,7 +19,7 @@ from mlxbatch.container_marks import counts_frames, lacks_index
 from mlxbatch.headerless import ENCODINGS, Rule
 from mlxbatch.regular_file import rewound
 from mlxbatch.truncation import TOLERANCE_S, truncation
-from mlxbatch.uniform import Samples, gathered, uniform
+from mlxbatch.uniform import Samples, gathered, uniform, without_garbage
 from mlxbatch.words import count
 
 _DEMUXERS = (
@@ -221,7 +221,7 @@ def _floats(frame: Any) -> Samples:
         samples = samples.astype(np.int16) - 128
     with np.errstate(over="ignore"):  # a double beyond float32 becomes infinite, and is found later
         floats: Samples = samples.astype(np.float32) * np.float32(_SCALES[kind])
-    return np.ascontiguousarray(floats)
+    return without_garbage(np.ascontiguousarray(floats))
 
 
 def _choice(container: Any, stream: Any) -> list[str]:

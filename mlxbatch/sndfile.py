@@ -17,7 +17,7 @@ from mlxbatch.headerless import ENCODINGS, Rule
 from mlxbatch.ogg import Link
 from mlxbatch.regular_file import rewound
 from mlxbatch.truncation import truncation
-from mlxbatch.uniform import Samples, uniform
+from mlxbatch.uniform import Samples, uniform, without_garbage
 
 Refused = soundfile.SoundFileError
 
@@ -91,7 +91,7 @@ class SndfileSource:
                 count = int(np.argmax(empty)) if empty.any() else len(block)
             if count == 0:
                 return
-            yield block[:count]
+            yield without_garbage(block[:count]) if self.is_float else block[:count]
 
     def truncation(self, frames: int) -> str | None:
         if not self._whole:

@@ -12,6 +12,7 @@ Samples = NDArray[np.float32]
 
 # Frames to a block: codecs give a few hundred at a time, and each block costs its receiver the same.
 _BLOCK = 8192
+_GARBAGE = 2.0**32
 
 
 def uniform(
@@ -37,6 +38,15 @@ def uniform(
         yield block
     if resampler is not None:
         yield resampler.resample_chunk(np.zeros((0, channels), np.float32), last=True)
+
+
+def without_garbage(block: Samples) -> Samples:
+    """Floats beyond the scale of 32-bit numbers, where a bit fell over in an exponent, become NaN: one would make all
+    else silent when it is scaled, or overflow in a filter."""
+    garbage = np.abs(block) > _GARBAGE
+    if garbage.any():
+        block[garbage] = np.nan
+    return block
 
 
 def _fitted(block: Samples, channels: int) -> Samples:

@@ -123,9 +123,18 @@ def test_floats_beyond_full_scale_are_scaled_by_the_peak(tmp_path: Path) -> None
     assert recording.warnings == ("samples up to 8, beyond full scale (1.0): scaled down by that factor",)
 
 
-def test_floats_near_the_end_of_their_range_do_not_overflow(tmp_path: Path) -> None:
-    recording = decoded(tmp_path / "a.wav", np.full((1000, 2), 3e38), subtype="FLOAT")
-    np.testing.assert_allclose(recording.samples[0], 1.0)
+@pytest.mark.parametrize("rate", [16000, 44100])
+def test_a_bit_that_fell_over_in_a_float_does_not_silence_the_rest(tmp_path: Path, rate: int) -> None:
+    samples = tone(rate=rate).astype(np.float32)
+    samples[5000:5002] = [3e38, -1e12]
+    recording = decoded(tmp_path / "a.wav", samples, rate, "FLOAT")
+    np.testing.assert_allclose(recording.samples[0][8000:14000], tone()[8000:14000], atol=2e-3)
+    assert recording.warnings == ("2 samples that are not finite numbers were set to 0",)
+
+
+def test_floats_on_the_scale_of_32_bit_numbers_are_sound(tmp_path: Path) -> None:
+    recording = decoded(tmp_path / "a.wav", tone(level=2.0**31), subtype="FLOAT")
+    np.testing.assert_allclose(recording.samples[0], tone(level=1.0), atol=1e-3)
 
 
 def test_a_cut_wav_is_decoded_as_far_as_it_goes(tmp_path: Path) -> None:
