@@ -7,12 +7,13 @@ import os
 import sys
 import unicodedata
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
 from mlxbatch.errors import ItemError, UsageError, show
+from mlxbatch.headerless import DEFAULTS
 from mlxbatch.types import Item, Task
 
 # What libsndfile or ffmpeg can hold sound in. A directory's other files are ignored and counted; a file that is named
@@ -20,9 +21,9 @@ from mlxbatch.types import Item, Task
 _SUFFIXES = (
     "wav wave bwf flac ogg oga opus spx mp3 mp2 mpga mpeg aif aiff aifc au snd caf w64 rf64 gsm sph nist voc vox "
     "ircam svx 8svx avr pvf htk wve m4a m4b m4r aac mp4 m4v mov mkv mka webm wma wmv asf avi mpg m2ts flv amr awb "
-    "3gp 3g2 ac3 eac3 dts ape wv tta tak qcp ra rm g722 g726 g729 ulaw alaw ul al sln mxf"
+    "3gp 3g2 ac3 eac3 dts ape wv tta tak mpc shn dsf qcp ra rm dss mxf f4v ogv vob mts"
 )
-MEDIA_SUFFIXES = frozenset(f".{suffix}" for suffix in _SUFFIXES.split())
+MEDIA_SUFFIXES = frozenset(f".{suffix}" for suffix in (*_SUFFIXES.split(), *DEFAULTS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +51,18 @@ def discover(
     root: Path | None = None,
     output: Path,
     task: Task = "transcribe",
+    also: Collection[str] = (),
 ) -> Found:
     """Every input file once, as items with distinct output paths.
 
     `inputs` are files and directories (searched to the bottom), `listed` comes from a list of files. Output paths are
     relative to the directory a file was found in; with several inputs each directory's own name leads its tree; a file
-    named by itself keeps its own name; `root` keeps all paths relative to it. Raises UsageError for a path that does
+    named by itself keeps its own name; `root` keeps all paths relative to it. `also` are suffixes (no dot) of further
+    recordings. Raises UsageError for a path that does
     not exist, an input outside `root`, or two files whose outputs would be one path.
     """
-    walk = _Walk(skip=_identity(output))
+    media = MEDIA_SUFFIXES.union(f".{suffix}" for suffix in also)
+    walk = _Walk(_identity(output), media)
     given = _unique([*inputs, *listed])
     directories = {path for path in given if _is_directory(path)}
     several = len({_absolute(path) for path in (*inputs, *directories)}) > 1
@@ -69,7 +73,7 @@ def discover(
         else:
             walk.sightings.append(_Sighting(str(path), _absolute(path), place))
     walk.run()
-    return Found(_items(walk.sightings, task), walk.ignored, tuple(walk.problems))
+    return Found(_items(walk.sightings, task, media), walk.ignored, tuple(walk.problems))
 
 
 def read_list(source: Path | IO[bytes]) -> list[Path]:
@@ -94,6 +98,7 @@ class _Walk:
     """The search through directories. Each directory is entered once, by device and inode: links cannot loop."""
 
     skip: tuple[int, int] | None
+    media: frozenset[str]
     trees: deque[tuple[str, str]] = field(default_factory=deque)
     links: list[tuple[str, str]] = field(default_factory=list)
     seen: set[tuple[int, int]] = field(default_factory=set)
@@ -150,7 +155,7 @@ class _Walk:
             spot = f"{place}/{name}" if place else name
             if is_directory:
                 (self.links if entry.is_symlink() else below).append((entry.path, spot))
-            elif os.path.splitext(name)[1].lower() in MEDIA_SUFFIXES:  # noqa: PTH122
+            elif os.path.splitext(name)[1].lower() in self.media:  # noqa: PTH122
                 # A link to nothing is taken too: it then fails by name instead of vanishing.
                 self.sightings.append(_Sighting(entry.path, f"{absolute.rstrip('/')}/{name}", spot))
             else:
@@ -158,10 +163,10 @@ class _Walk:
         return below
 
 
-def _items(sightings: Sequence[_Sighting], task: Task) -> tuple[Item, ...]:
+def _items(sightings: Sequence[_Sighting], task: Task, media: frozenset[str]) -> tuple[Item, ...]:
     first = {sighting.absolute: sighting for sighting in reversed(sightings)}
     sightings = [first[absolute] for absolute in sorted(first)]
-    places = _distinct_places(sightings)
+    places = _distinct_places(sightings, media)
     items = [
         Item(item_id(sighting.absolute, task), Path(sighting.source), Path(place), task)
         for sighting, place in zip(sightings, places, strict=True)
@@ -169,12 +174,12 @@ def _items(sightings: Sequence[_Sighting], task: Task) -> tuple[Item, ...]:
     return tuple(sorted(items, key=lambda item: os.fsencode(item.relpath)))
 
 
-def _distinct_places(sightings: Sequence[_Sighting]) -> list[str]:
+def _distinct_places(sightings: Sequence[_Sighting], media: frozenset[str]) -> list[str]:
     """Output places without suffix; where two would be one, both keep their extension.
 
     An extension that is kept may meet a further name (`a.wav`, `a.mp3`, `a.wav.wav`), so until nothing changes.
     """
-    places = [_without_suffix(sighting.place) for sighting in sightings]
+    places = [_without_suffix(sighting.place, media) for sighting in sightings]
     while clashes := [group for group in _groups(places) if any(places[i] != sightings[i].place for i in group)]:
         for i in (i for group in clashes for i in group):
             places[i] = sightings[i].place
@@ -198,10 +203,10 @@ def _collision(first: _Sighting, second: _Sighting) -> UsageError:
     )
 
 
-def _without_suffix(place: str) -> str:
+def _without_suffix(place: str, media: frozenset[str]) -> str:
     """Only a media suffix is no part of the name: `talk.2024` stays whole."""
     stem, suffix = os.path.splitext(place)  # noqa: PTH122
-    return stem if suffix.lower() in MEDIA_SUFFIXES else place
+    return stem if suffix.lower() in media else place
 
 
 def _unique(paths: Iterable[Path]) -> list[Path]:

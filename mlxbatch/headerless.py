@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mlxbatch.plausible import HIGHEST_RATE, LOWEST_RATE
 from mlxbatch.words import nearest
 
-_LOWEST_RATE, _HIGHEST_RATE, _MOST_CHANNELS = 1000, 384_000, 64
+_MOST_CHANNELS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +110,8 @@ def parse(text: str) -> Rule:
     rate, channels = [*map(int, numbers), *(fixed or 8000, 1)[len(numbers) :]]
     if fixed and (rate, channels) != (fixed, 1):
         raise RuleError(f"{encoding} is always at {fixed} Hz with 1 channel")
-    if not _LOWEST_RATE <= rate <= _HIGHEST_RATE:
-        raise RuleError(f"the sample rate must be from {_LOWEST_RATE} to {_HIGHEST_RATE} Hz, not {rate}")
+    if not LOWEST_RATE <= rate <= HIGHEST_RATE:
+        raise RuleError(f"the sample rate must be from {LOWEST_RATE} to {HIGHEST_RATE} Hz, not {rate}")
     if not 1 <= channels <= _MOST_CHANNELS:
         raise RuleError(f"the channels must be from 1 to {_MOST_CHANNELS}, not {channels}")
     return Rule(encoding, rate, channels)

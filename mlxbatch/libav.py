@@ -17,6 +17,7 @@ import numpy as np
 from mlxbatch.chunks import DataChunk
 from mlxbatch.container_marks import counts_frames, lacks_index
 from mlxbatch.headerless import ENCODINGS, Rule
+from mlxbatch.plausible import HIGHEST_RATE, LOWEST_RATE
 from mlxbatch.regular_file import rewound
 from mlxbatch.truncation import TOLERANCE_S, truncation
 from mlxbatch.uniform import Samples, gathered, uniform, without_garbage
@@ -25,14 +26,13 @@ from mlxbatch.words import count
 _DEMUXERS = (
     "mov,matroska,webm,avi,asf,flv,mpegts,mpeg,mxf,mp3,aac,loas,ac3,eac3,dts,dtshd,truehd,mlp,ogg,flac,wav,w64,aiff,"
     "au,caf,voc,sox,amr,amrnb,amrwb,ape,tta,wv,tak,mpc,mpc8,rm,ivr,qcp,ilbc,oma,dsf,iff,gxf,wtv,nut,nuv,nsv,3gp,"
-    "spdif,shn,nistsphere,ircam,dss,aa"
+    "spdif,shn,nistsphere,ircam,dss"
 )
 # Whose streams' durations stand in a header. The others' are estimates, or the last timestamp in the file.
 _TELL_PER_STREAM = frozenset({"mov,mp4,m4a,3gp,3g2,mj2", "avi", "tta", "wv", "ape", "tak", "flac"})
 _TELL_AS_A_WHOLE = frozenset({"matroska,webm", "asf", "flv"})
 # Video may end before, or after: frames of a slide show have no length of their own.
 _WHOLE_TOLERANCE_S = 2.0
-_LOWEST_RATE = 1000
 _MOST_PLANES = 8
 # Bit/s for the length of what says neither its length nor its bit rate.
 _GUESSED_RATE, _GUESSED_VIDEO_RATE = 32_000, 1_000_000
@@ -155,7 +155,7 @@ class LibavSource:
                 pending, problem = pending + 1, plain(error)
                 continue
             for frame in packed(frames):
-                if frame.samples and frame.sample_rate >= _LOWEST_RATE:
+                if frame.samples and LOWEST_RATE <= frame.sample_rate <= HIGHEST_RATE:
                     decoded, self._damaged, pending = True, self._damaged + pending, 0
                     yield _floats(frame), frame.sample_rate
         if pending and not decoded:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from mlxbatch.headerless import DEFAULTS, Rules
+from mlxbatch.plausible import BYTES_PER_SECOND
 from mlxbatch.source import open_source
 from mlxbatch.types import Item, Probed
-
-# A header that promises more than a second for so few bytes is wrong: digital silence in the densest codecs takes more.
-_BYTES_PER_SECOND = 16
 
 
 def probe(item: Item, rules: Rules = DEFAULTS) -> Probed:
@@ -18,5 +16,5 @@ def probe(item: Item, rules: Rules = DEFAULTS) -> Probed:
     an estimate. Raises ItemError of stage "probe".
     """
     with open_source(item.source, "probe", rules) as source:
-        most = item.source.stat().st_size / _BYTES_PER_SECOND
+        most = item.source.stat().st_size / BYTES_PER_SECOND
         return Probed(item, min(source.seconds, most), source.sample_rate, source.channels)

@@ -46,10 +46,10 @@ class RunSettings:
     oversight: Oversight = field(default_factory=Oversight)
     headerless: Rules = field(default_factory=lambda: DEFAULTS)
 
-    def inference_keys(self, item: Item) -> tuple[str, ...]:
+    def inference_keys_for(self, item: Item) -> list[str]:
         """The key of each model for one item: a rule of the profile's that its samples depend on belongs to it."""
         departed = departure(item.source, self.headerless)
-        return tuple(with_rule(model.inference_key, departed) for model in self.models)
+        return [with_rule(model.inference_key, departed) for model in self.models]
 
     @property
     def scratch(self) -> Path:

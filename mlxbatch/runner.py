@@ -87,7 +87,7 @@ def decide(item: Item, ledger: Ledger | None, settings: RunSettings) -> Decision
         return Infer("new")
     return ledger.decide(
         item,
-        settings.inference_keys(item),
+        settings.inference_keys_for(item),
         settings.rendering_key,
         _outputs(item, settings),
         retry_quarantined=settings.retry_quarantined,
@@ -298,7 +298,7 @@ class _Run:
             item,
             fingerprint=prepared.fingerprint,
             content_hash=prepared.content_hash,
-            inference_key=self.settings.inference_keys(item)[self._number],
+            inference_key=self.settings.inference_keys_for(item)[self._number],
             rendering_key=self.settings.rendering_key,
             transcript=transcript,
             outputs=outcome,

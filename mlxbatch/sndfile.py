@@ -17,7 +17,7 @@ from mlxbatch.headerless import ENCODINGS, Rule
 from mlxbatch.ogg import Link
 from mlxbatch.regular_file import rewound
 from mlxbatch.truncation import truncation
-from mlxbatch.uniform import Samples, uniform, without_garbage
+from mlxbatch.uniform import Samples, gathered, uniform, without_garbage
 
 Refused = soundfile.SoundFileError
 
@@ -77,7 +77,7 @@ class SndfileSource:
         if len(self._sounds) == 1:
             return self._read(self._sounds[0])
         pairs = ((block, sound.samplerate) for sound in self._sounds for block in self._read(sound))
-        return uniform(pairs, self.sample_rate, self.channels, self.notes)
+        return gathered(uniform(pairs, self.sample_rate, self.channels, self.notes))
 
     def _read(self, sound: Forward) -> Iterator[Samples]:
         while self.stopped is None:

@@ -12,13 +12,12 @@ from mlxbatch.errors import ItemError, item_stage
 from mlxbatch.header_sizes import sound_size
 from mlxbatch.headerless import DEFAULTS, ENCODINGS, Rule, Rules, rule_for
 from mlxbatch.ogg import links
+from mlxbatch.plausible import HIGHEST_RATE, LOWEST_RATE
 from mlxbatch.regular_file import open_regular
 from mlxbatch.signatures import is_mpeg, is_signed, other_content
 from mlxbatch.sndfile import Refused, open_raw, open_sndfile, plain_cause
 from mlxbatch.uniform import Samples as Samples
 
-# Below this no speech is left, and a header that says 1 Hz would be resampled to 16,000 times its size.
-_LOWEST_RATE = 1000
 _UNREADABLE = "not an audio file that can be read"
 _HEAD = 64
 
@@ -57,7 +56,7 @@ def open_source(path: Path, stage: str, rules: Rules = DEFAULTS) -> Iterator[Sou
             source = _opened(file, rule_for(path, rules), stack)
         except _Unreadable as error:
             raise ItemError(path, stage, f"{_UNREADABLE}: {error}") from error
-        if source.sample_rate < _LOWEST_RATE:
+        if not LOWEST_RATE <= source.sample_rate <= HIGHEST_RATE:
             raise ItemError(path, stage, f"{_UNREADABLE}: its header says {source.sample_rate} Hz")
         yield source
 

@@ -8,11 +8,12 @@ import numpy as np
 import soxr
 from numpy.typing import NDArray
 
+from mlxbatch.plausible import LARGEST_FLOAT
+
 Samples = NDArray[np.float32]
 
 # Frames to a block: codecs give a few hundred at a time, and each block costs its receiver the same.
 _BLOCK = 8192
-_GARBAGE = 2.0**32
 
 
 def uniform(
@@ -41,9 +42,8 @@ def uniform(
 
 
 def without_garbage(block: Samples) -> Samples:
-    """Floats beyond the scale of 32-bit numbers, where a bit fell over in an exponent, become NaN: one would make all
-    else silent when it is scaled, or overflow in a filter."""
-    garbage = np.abs(block) > _GARBAGE
+    """Floats that cannot be sound become NaN: one would make all else silent when it is scaled, or overflow."""
+    garbage = np.abs(block) > LARGEST_FLOAT
     if garbage.any():
         block[garbage] = np.nan
     return block

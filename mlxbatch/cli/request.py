@@ -191,7 +191,7 @@ def find_inputs(request: Request) -> Found:
     if not where.inputs and where.files_from is None:
         raise UsageError("no inputs: name files or directories, or give a list with --files-from")
     listed = read_list(where.files_from) if where.files_from is not None else []
-    return discover(where.inputs, listed=listed, root=where.root, output=where.output)
+    return discover(where.inputs, listed=listed, root=where.root, output=where.output, also=request.profile.decode.raw)
 
 
 def nothing_found(request: Request, found: Found) -> str:
