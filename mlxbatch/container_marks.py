@@ -12,8 +12,8 @@ _SEARCHED = 2048  # of the first frame of an MP3, which is at most 1441 bytes
 _MOST_BOXES = 1000
 
 
-def counts_frames(file: IO[bytes]) -> bool:
-    """Whether an open MP3 begins with a frame that counts the others; else its length is guessed from a bit rate."""
+def counted_frames(file: IO[bytes]) -> int | None:
+    """How many frames an open MP3 has by its first one, where that counts them; else a length is guessed at best."""
     file.seek(0)
     head = file.read(10)
     start = 0
@@ -21,7 +21,12 @@ def counts_frames(file: IO[bytes]) -> bool:
         start = 10 + (head[6] << 21 | head[7] << 14 | head[8] << 7 | head[9])
     file.seek(start)
     content = file.read(_SEARCHED)
-    return any(tag in content for tag in (b"Xing", b"Info", b"VBRI"))
+    for tag, count_at in ((b"Xing", 8), (b"Info", 8), (b"VBRI", 14)):
+        at = content.find(tag)
+        has_count = tag == b"VBRI" or (content[at + 7 : at + 8] and content[at + 7] & 1)
+        if at >= 0 and has_count:
+            return int.from_bytes(content[at + count_at : at + count_at + 4], "big")
+    return None
 
 
 def lacks_index(file: IO[bytes]) -> str | None:

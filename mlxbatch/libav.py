@@ -15,13 +15,12 @@ import av
 import numpy as np
 
 from mlxbatch.chunks import DataChunk
-from mlxbatch.container_marks import counts_frames, lacks_index
+from mlxbatch.container_marks import counted_frames, lacks_index
 from mlxbatch.headerless import ENCODINGS, Rule
 from mlxbatch.plausible import HIGHEST_RATE, LOWEST_RATE
 from mlxbatch.regular_file import rewound
 from mlxbatch.truncation import TOLERANCE_S, truncation
 from mlxbatch.uniform import Samples, gathered, uniform, without_garbage
-from mlxbatch.words import count
 
 _DEMUXERS = (
     "mov,matroska,webm,avi,asf,flv,mpegts,mpeg,mxf,mp3,aac,loas,ac3,eac3,dts,dtshd,truehd,mlp,ogg,flac,wav,w64,aiff,"
@@ -33,6 +32,7 @@ _TELL_PER_STREAM = frozenset({"mov,mp4,m4a,3gp,3g2,mj2", "avi", "tta", "wv", "ap
 _TELL_AS_A_WHOLE = frozenset({"matroska,webm", "asf", "flv"})
 # Video may end before, or after: frames of a slide show have no length of their own.
 _WHOLE_TOLERANCE_S = 2.0
+_PADDING_S = 0.5  # at most, of an MP3: what its encoder puts before and behind the sound
 _MOST_PLANES = 8
 # Bit/s for the length of what says neither its length nor its bit rate.
 _GUESSED_RATE, _GUESSED_VIDEO_RATE = 32_000, 1_000_000
@@ -58,7 +58,7 @@ def open_libav(
     demuxer, options = None, {"format_whitelist": _DEMUXERS}
     if rule:
         demuxer, options = ENCODINGS[rule.encoding].demuxer, dict(ENCODINGS[rule.encoding].options)
-    counted = counts_frames(file)  # before ffmpeg has the file: the descriptor has one position for both
+    counted = counted_frames(file)  # before ffmpeg has the file: the descriptor has one position for both
     try:
         container = av.open(
             "fd:", format=demuxer, options={"fd": str(rewound(file)), **options}, metadata_errors="replace"
@@ -67,9 +67,8 @@ def open_libav(
         missing = lacks_index(file)
         raise Refused(missing or plain(error), said=missing is not None) from error
     with container:
-        name = container.format.name
-        tells = counted if name == "mp3" else name in _TELL_PER_STREAM
-        yield LibavSource(container, _stream(container), chunk, tells, whole=whole)
+        stream = _stream(container)
+        yield LibavSource(container, stream, chunk, _tells_length(container, stream, counted), whole=whole)
 
 
 def _stream(container: Any) -> Any:
@@ -80,6 +79,18 @@ def _stream(container: Any) -> Any:
     if stream is None and not container.streams.audio:
         raise Refused("a video without sound" if container.streams.video else "no sound in it", said=True)
     raise Refused("its sound is in a codec that is not known here", said=True)
+
+
+def _tells_length(container: Any, stream: Any, counted: int | None) -> bool:
+    """Whether the stream's duration stands in the header, instead of being a guess by a bit rate."""
+    if container.format.name != "mp3":
+        return container.format.name in _TELL_PER_STREAM
+    rate = stream.codec_context.sample_rate
+    if not counted or not stream.duration or not rate:
+        return False
+    seconds = counted * (1152 if rate >= 32000 else 576) / rate
+    # Of files put one behind the other the first one's count says nothing; then ffmpeg guesses.
+    return bool(abs(float(stream.duration * stream.time_base) - seconds) < _PADDING_S)
 
 
 class LibavSource:
@@ -93,7 +104,7 @@ class LibavSource:
         self._tells = says_length
         self._reached = 0.0  # end of the last packet of the stream, in seconds
         self._reached_by_any = 0.0
-        self._damaged = 0
+        self._lost = 0.0  # seconds of packets that could not be decoded
         self.stopped: str | None = None
         self.notes: list[str] = _choice(container, stream)
         self._decoded = self._frames()
@@ -101,15 +112,14 @@ class LibavSource:
         block, rate = self._first if self._first else (None, self._context.sample_rate)
         self.sample_rate: int = rate
         self.channels: int = block.shape[1] if block is not None else max(1, self._context.channels)
-        name = self._context.name
-        self.is_float: bool = name.startswith("pcm_f") or (name == "wavpack" and self._context.format.name[:3] == "flt")
+        self.is_float: bool = _holds_floats(self._context)
         self.seconds: float = self._estimate()
 
     def blocks(self) -> Iterator[Samples]:
         frames = chain([self._first] if self._first else [], self._decoded)
         yield from gathered(uniform(frames, self.sample_rate, self.channels, self.notes))
-        if self._damaged:
-            self.notes.append(f"damaged: {count(self._damaged, 'packet')} of sound could not be decoded, left out")
+        if self._lost > TOLERANCE_S:
+            self.notes.append(f"damaged: {self._lost:.2f} s of sound could not be decoded and are left out")
 
     def truncation(self, frames: int) -> str | None:
         if not self._whole:
@@ -147,21 +157,20 @@ class LibavSource:
 
     def _frames(self) -> Iterator[tuple[Samples, int]]:
         """(samples [n, channels], rate) of each frame that can be decoded."""
-        decoded, pending, problem, packed = False, 0, "", _Packing()
+        decoded, problem, packed = False, "", _Packing()
         for packet in self._packets():
             try:
                 frames = packet.decode() if packet is not None else self._context.decode(None)
             except (av.FFmpegError, OSError, ValueError) as error:
-                pending, problem = pending + 1, plain(error)
+                self._lost += float((packet.duration or 0) * packet.time_base) if packet is not None else 0.0
+                problem = plain(error)
                 continue
             for frame in packed(frames):
                 if frame.samples and LOWEST_RATE <= frame.sample_rate <= HIGHEST_RATE:
-                    decoded, self._damaged, pending = True, self._damaged + pending, 0
+                    decoded = True
                     yield _floats(frame), frame.sample_rate
-        if pending and not decoded:
+        if problem and not decoded:
             self.stopped = f"its sound ({self._context.name}) cannot be decoded: {problem}"
-        if pending > 1:  # a single one is a last packet cut short, or a tag behind the sound
-            self._damaged += pending
 
     def _packets(self) -> Iterator[Any]:
         """The stream's packets; None, for what the decoder still holds, where the container breaks off."""
@@ -222,6 +231,12 @@ def _floats(frame: Any) -> Samples:
     with np.errstate(over="ignore"):  # a double beyond float32 becomes infinite, and is found later
         floats: Samples = samples.astype(np.float32) * np.float32(_SCALES[kind])
     return without_garbage(np.ascontiguousarray(floats))
+
+
+def _holds_floats(context: Any) -> bool:
+    """Whether the codec keeps floats as they were; most others only compute with them."""
+    kept = context.name.startswith("pcm_f") or context.name == "wavpack"
+    return kept and context.format is not None and context.format.name[:3] in ("flt", "dbl")
 
 
 def _choice(container: Any, stream: Any) -> list[str]:
