@@ -17,6 +17,8 @@ from mlxbatch.types import Item
 
 from .sounds import encoded, loudness, tone, voices
 
+ENDS = (("le", "LITTLE"), ("be", "BIG"))
+
 
 def item(path: Path) -> Item:
     return Item("id", path, Path(path.stem))
@@ -128,13 +130,9 @@ def test_codecs_of_switches_by_default(tmp_path: Path, name: str, codec: str, ra
     [
         ("u8", "PCM_U8", "FILE"),
         ("s8", "PCM_S8", "FILE"),
-        *[
-            (f"s{bits}{end}", f"PCM_{bits}", word)
-            for bits in (16, 24, 32)
-            for end, word in (("le", "LITTLE"), ("be", "BIG"))
-        ],
-        *[(f"f32{end}", "FLOAT", word) for end, word in (("le", "LITTLE"), ("be", "BIG"))],
-        *[(f"f64{end}", "DOUBLE", word) for end, word in (("le", "LITTLE"), ("be", "BIG"))],
+        *[(f"s{bits}{end}", f"PCM_{bits}", word) for bits in (16, 24, 32) for end, word in ENDS],
+        *[(f"f32{end}", "FLOAT", word) for end, word in ENDS],
+        *[(f"f64{end}", "DOUBLE", word) for end, word in ENDS],
     ],
 )
 def test_every_encoding_of_numbers_comes_back_by_a_rule(

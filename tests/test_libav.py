@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -178,15 +176,14 @@ def test_an_mp3_with_a_hole_goes_on_behind_it_and_says_so(tmp_path: Path) -> Non
     assert recording.warnings[0].startswith("truncated: 5.")
 
 
-def test_damaged_packets_are_counted(tmp_path: Path) -> None:
-    source = encoded(tmp_path / "a.mka", "flac", np.random.default_rng(0).uniform(-1, 1, 80000).astype(np.float32))
+def test_what_cannot_be_decoded_is_left_out_and_said(tmp_path: Path) -> None:
+    source = encoded(tmp_path / "a.m4a", "alac", np.random.default_rng(0).uniform(-1, 1, 160000).astype(np.float32))
     content = bytearray(source.read_bytes())
-    content[40000:60000] = bytes(20000)
+    content[100000:150000] = b"\xee" * 50000
     source.write_bytes(content)
-    with open_source(source, "decode") as opened:
-        frames = sum(len(block) for block in opened.blocks())
-        assert 0 < frames < 80000
-        assert [note[:9] for note in opened.notes] == ["damaged: "]
+    recording = decoded(source)
+    assert 5.0 < recording.seconds < 9.0
+    assert [warning[:9] for warning in recording.warnings] == ["damaged: "]
 
 
 def test_a_video_without_sound_says_so(tmp_path: Path) -> None:
@@ -232,18 +229,13 @@ def test_a_rate_or_channels_that_change_on_the_way(tmp_path: Path, rate: int, ch
     assert [warning[: len(says)] for warning in recording.warnings] == [says]
 
 
-@pytest.mark.parametrize(
-    "wrong", [lambda head: head.replace(b"mdat", b"free"), lambda head: head[:-3000] + bytes(3000)]
-)
-def test_a_container_whose_packets_are_nothing(tmp_path: Path, wrong: Callable[[bytes], bytes]) -> None:
-    source = encoded(tmp_path / "a.m4a", "aac", tone(3.0))
-    source.write_bytes(wrong(source.read_bytes()))
-    try:
-        recording = decoded(source)
-    except ItemError as error:
-        assert error.cause.startswith(("its sound (aac) cannot be decoded", "not an audio file that can be read"))
-    else:
-        assert recording.seconds <= 3.1
+def test_a_container_whose_packets_are_nothing(tmp_path: Path) -> None:
+    source = encoded(tmp_path / "a.m4a", "alac", np.random.default_rng(0).uniform(-1, 1, 80000).astype(np.float32))
+    content = bytearray(source.read_bytes())
+    start, end = content.index(b"mdat") + 4, content.index(b"moov") - 4
+    content[start:end] = b"\xee" * (end - start)
+    source.write_bytes(content)
+    assert refusal(source) == "its sound (alac) cannot be decoded: invalid data found when processing input"
 
 
 def test_sound_of_a_codec_that_nobody_knows(tmp_path: Path) -> None:
@@ -253,11 +245,8 @@ def test_sound_of_a_codec_that_nobody_knows(tmp_path: Path) -> None:
 
 
 def test_a_length_that_no_file_of_that_size_can_have_is_not_believed(tmp_path: Path) -> None:
-    source = encoded(tmp_path / "a.tta", "tta", tone(1.0))
-    content = bytearray(source.read_bytes())
-    content[14:18] = struct.pack("<I", 2**31)
-    source.write_bytes(content)
-    try:
-        assert probe(item(source)).seconds <= len(content) / 16
-    except ItemError as error:
-        assert error.cause
+    source = encoded(tmp_path / "a.mka", "libopus", tone(2.0, 48000), 48000)
+    content = source.read_bytes()
+    source.write_bytes(content.replace(b"00:00:02.", b"99:00:02."))
+    assert probe(item(source)).seconds == len(content) / 16
+    assert decoded(source).seconds == pytest.approx(2.0, abs=0.1)
