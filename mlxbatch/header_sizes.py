@@ -60,8 +60,8 @@ def _core_audio(file: IO[bytes], head: bytes, total: int) -> DataChunk | None:
         if len(header) < 12:
             return None
         size = struct.unpack(">4xQ", header)[0]
-        if header[:4] == b"data":
-            return DataChunk(None if size == _OPEN_64 else size, total - at - 12)
+        if header[:4] == b"data":  # behind a count of edits, four bytes
+            return DataChunk(None if size == _OPEN_64 else max(0, size - 4), max(0, total - at - 16))
         at += 12 + size
         if at >= total:
             return None

@@ -32,7 +32,7 @@ _TELL_PER_STREAM = frozenset({"mov,mp4,m4a,3gp,3g2,mj2", "avi", "tta", "wv", "ap
 _TELL_AS_A_WHOLE = frozenset({"matroska,webm", "asf", "flv"})
 # Video may end before, or after: frames of a slide show have no length of their own.
 _WHOLE_TOLERANCE_S = 2.0
-_PADDING_S = 0.5  # at most, of an MP3: what its encoder puts before and behind the sound
+_PADDING_S = 0.5  # at most what encoders put before and behind the sound
 _MOST_PLANES = 8
 # Bit/s for the length of what says neither its length nor its bit rate.
 _GUESSED_RATE, _GUESSED_VIDEO_RATE = 32_000, 1_000_000
@@ -104,7 +104,7 @@ class LibavSource:
         self._tells = says_length
         self._reached = 0.0  # end of the last packet of the stream, in seconds
         self._reached_by_any = 0.0
-        self._lost = 0.0  # seconds of packets that could not be decoded
+        self._lost = 0.0  # seconds that the packets last, but what came of them does not
         self.stopped: str | None = None
         self.notes: list[str] = _choice(container, stream)
         self._decoded = self._frames()
@@ -118,7 +118,7 @@ class LibavSource:
     def blocks(self) -> Iterator[Samples]:
         frames = chain([self._first] if self._first else [], self._decoded)
         yield from gathered(uniform(frames, self.sample_rate, self.channels, self.notes))
-        if self._lost > TOLERANCE_S:
+        if self._lost > _PADDING_S:
             self.notes.append(f"damaged: {self._lost:.2f} s of sound could not be decoded and are left out")
 
     def truncation(self, frames: int) -> str | None:
@@ -157,20 +157,23 @@ class LibavSource:
 
     def _frames(self) -> Iterator[tuple[Samples, int]]:
         """(samples [n, channels], rate) of each frame that can be decoded."""
-        decoded, problem, packed = False, "", _Packing()
+        given, decoded, problem, packed = 0.0, 0.0, "", _Packing()
         for packet in self._packets():
+            if packet is not None and packet.size:
+                given += float((packet.duration or 0) * packet.time_base)
             try:
                 frames = packet.decode() if packet is not None else self._context.decode(None)
             except (av.FFmpegError, OSError, ValueError) as error:
-                self._lost += float((packet.duration or 0) * packet.time_base) if packet is not None else 0.0
-                problem = plain(error)
+                problem = f": {plain(error)}"
                 continue
             for frame in packed(frames):
                 if frame.samples and LOWEST_RATE <= frame.sample_rate <= HIGHEST_RATE:
-                    decoded = True
+                    decoded += frame.samples / frame.sample_rate
                     yield _floats(frame), frame.sample_rate
-        if problem and not decoded:
-            self.stopped = f"its sound ({self._context.name}) cannot be decoded: {problem}"
+        # Some decoders pass over what they cannot make out, without an error.
+        self._lost = given - decoded
+        if not decoded and (problem or given > TOLERANCE_S):
+            self.stopped = f"its sound ({self._context.name}) cannot be decoded{problem}"
 
     def _packets(self) -> Iterator[Any]:
         """The stream's packets; None, for what the decoder still holds, where the container breaks off."""
@@ -253,6 +256,8 @@ def _choice(container: Any, stream: Any) -> list[str]:
 def plain(error: Exception) -> str:
     """ffmpeg's words, without number and name: "invalid data found when processing input"."""
     words = getattr(error, "strerror", None) or str(error)
+    if words.startswith("Error number"):  # one that ffmpeg itself has no words for
+        return "invalid data"
     return words[:1].lower() + words[1:]
 
 

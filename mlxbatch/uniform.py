@@ -14,6 +14,7 @@ Samples = NDArray[np.float32]
 
 # Frames to a block: codecs give a few hundred at a time, and each block costs its receiver the same.
 _BLOCK = 8192
+_TOLD = 3  # changes that are told one by one
 
 
 def uniform(
@@ -24,12 +25,14 @@ def uniform(
     Mono goes to all channels, the mean of several to a mono one; of other counts the first are kept, and channels that
     are missing are silent.
     """
-    shape, frames, resampler = (sample_rate, channels), 0, None
+    shape, resampler = (sample_rate, channels), None
+    frames, changes = 0, 0
     for block, rate in blocks:
         if (rate, block.shape[1]) != shape:
-            notes.append(_change(shape, (rate, block.shape[1]), frames / sample_rate))
-            if resampler is not None:
-                yield resampler.resample_chunk(np.zeros((0, channels), np.float32), last=True)
+            rest = _rest(resampler, channels)
+            frames, changes = frames + len(rest), changes + 1
+            _note(changes, shape, (rate, block.shape[1]), frames / sample_rate, notes)
+            yield rest
             shape = (rate, block.shape[1])
             resampler = None if rate == sample_rate else soxr.ResampleStream(rate, sample_rate, channels, "float32")
         block = _fitted(block, channels)
@@ -37,8 +40,23 @@ def uniform(
             block = resampler.resample_chunk(block)
         frames += len(block)
         yield block
-    if resampler is not None:
-        yield resampler.resample_chunk(np.zeros((0, channels), np.float32), last=True)
+    yield _rest(resampler, channels)
+
+
+def _rest(resampler: soxr.ResampleStream | None, channels: int) -> Samples:
+    """What a resampler still holds."""
+    nothing = np.zeros((0, channels), np.float32)
+    rest: Samples = nothing if resampler is None else resampler.resample_chunk(nothing, last=True)
+    return rest
+
+
+def _note(number: int, before: tuple[int, int], after: tuple[int, int], seconds: float, notes: list[str]) -> None:
+    if number <= _TOLD:
+        changes = zip(("sample rate", "number of channels"), before, after, strict=True)
+        what = " and ".join(f"the {name} changes from {old} to {new}" for name, old, new in changes if old != new)
+        notes.append(f"{what} at {seconds:.2f} s")
+    elif number == _TOLD + 1:
+        notes.append("it goes on changing its sample rate or channels")
 
 
 def without_garbage(block: Samples) -> Samples:
@@ -59,12 +77,6 @@ def _fitted(block: Samples, channels: int) -> Samples:
         mixed: Samples = block.mean(axis=1, keepdims=True, dtype=np.float64).astype(np.float32)
         return mixed
     return np.pad(block[:, :channels], ((0, 0), (0, max(0, channels - there))))
-
-
-def _change(before: tuple[int, int], after: tuple[int, int], seconds: float) -> str:
-    changes = zip(("sample rate", "number of channels"), before, after, strict=True)
-    what = " and ".join(f"the {name} changes from {old} to {new}" for name, old, new in changes if old != new)
-    return f"{what} at {seconds:.2f} s"
 
 
 def gathered(blocks: Iterable[Samples]) -> Iterator[Samples]:

@@ -48,6 +48,13 @@ PURE = (
     "types",
     "errors",
     "chunks",
+    "container_marks",
+    "header_sizes",
+    "headerless",
+    "ogg",
+    "plausible",
+    "signatures",
+    "truncation",
     "governor",
     "leaks",
     "flight",
@@ -60,7 +67,7 @@ PURE += (
     *(f"report.{name}" for name in ("figures", "causes", "compare", "conditions", "names", "verdict")),
 )
 PURE += tuple(f"report.{name}" for name in ("content", "sections", "series", "data"))
-PURE_IMPORTS_NO = ("mlx", "soundfile", "soxr", "multiprocessing", "sqlite3", "threading")
+PURE_IMPORTS_NO = ("mlx", "soundfile", "soxr", "av", "multiprocessing", "sqlite3", "threading")
 
 
 def _name(path: Path) -> str:

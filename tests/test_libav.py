@@ -229,13 +229,21 @@ def test_a_rate_or_channels_that_change_on_the_way(tmp_path: Path, rate: int, ch
     assert [warning[: len(says)] for warning in recording.warnings] == [says]
 
 
-def test_a_container_whose_packets_are_nothing(tmp_path: Path) -> None:
-    source = encoded(tmp_path / "a.m4a", "alac", np.random.default_rng(0).uniform(-1, 1, 80000).astype(np.float32))
+@pytest.mark.parametrize(
+    ("codec", "byte", "why"),
+    [
+        ("alac", b"\0", ": invalid data found when processing input"),
+        ("alac", b"\xee", ""),  # without an error
+        ("aac", b"\xff", ": invalid data"),
+    ],
+)
+def test_a_container_whose_packets_are_nothing(tmp_path: Path, codec: str, byte: bytes, why: str) -> None:
+    source = encoded(tmp_path / "a.m4a", codec, np.random.default_rng(0).uniform(-1, 1, 80000).astype(np.float32))
     content = bytearray(source.read_bytes())
     start, end = content.index(b"mdat") + 4, content.index(b"moov") - 4
-    content[start:end] = b"\xee" * (end - start)
+    content[start:end] = byte * (end - start)
     source.write_bytes(content)
-    assert refusal(source) == "its sound (alac) cannot be decoded: invalid data found when processing input"
+    assert refusal(source) == f"its sound ({codec}) cannot be decoded{why}"
 
 
 def test_sound_of_a_codec_that_nobody_knows(tmp_path: Path) -> None:

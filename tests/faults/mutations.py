@@ -79,7 +79,7 @@ def judge(paths: Iterator[Path], chatter: Path) -> Verdicts:
             for path in paths:
                 answer = _ask(child, path)
                 if answer is None:
-                    child.kill()
+                    child.kill()  # nothing to one that is dead
                     verdicts.faults.append(f"{path.name}: {_end(child)}")
                     child = _start(errors)
                 else:
@@ -123,7 +123,8 @@ def _ask(child: subprocess.Popen[bytes], path: Path) -> dict[str, Any] | None:
 
 
 def _end(child: subprocess.Popen[bytes]) -> str:
-    code = child.wait()
+    child.communicate()  # its pipes are closed as well
+    code = child.returncode
     return f"over {LIMIT_S:.0f} s" if code == -9 else f"died with code {code}"
 
 
