@@ -17,7 +17,7 @@ import numpy as np
 from mlxbatch.chunks import DataChunk
 from mlxbatch.container_marks import counted_frames, lacks_index
 from mlxbatch.headerless import ENCODINGS, Rule
-from mlxbatch.plausible import HIGHEST_RATE, LOWEST_RATE
+from mlxbatch.plausible import BYTES_PER_SECOND, HIGHEST_RATE, LOWEST_RATE
 from mlxbatch.regular_file import rewound
 from mlxbatch.truncation import TOLERANCE_S, truncation
 from mlxbatch.uniform import Samples, gathered, uniform, without_garbage
@@ -29,6 +29,8 @@ _DEMUXERS = (
 )
 # Whose streams' durations stand in a header. The others' are estimates, or the last timestamp in the file.
 _TELL_PER_STREAM = frozenset({"mov,mp4,m4a,3gp,3g2,mj2", "avi", "tta", "wv", "ape", "tak", "flac"})
+_TIME_STAMPED = frozenset({"matroska,webm", "mov,mp4,m4a,3gp,3g2,mj2", "mpegts"})
+_GAP_S = 0.5
 _TELL_AS_A_WHOLE = frozenset({"matroska,webm", "asf", "flv"})
 # Video may end before, or after: frames of a slide show have no length of their own.
 _WHOLE_TOLERANCE_S = 2.0
@@ -119,7 +121,7 @@ class LibavSource:
         frames = chain([self._first] if self._first else [], self._decoded)
         yield from gathered(uniform(frames, self.sample_rate, self.channels, self.notes))
         if self._lost > _PADDING_S:
-            self.notes.append(f"damaged: {self._lost:.2f} s of sound could not be decoded and are left out")
+            self.notes.append(f"damaged: {self._lost:.2f} s of sound could not be decoded")
 
     def truncation(self, frames: int) -> str | None:
         if not self._whole:
@@ -157,7 +159,7 @@ class LibavSource:
 
     def _frames(self) -> Iterator[tuple[Samples, int]]:
         """(samples [n, channels], rate) of each frame that can be decoded."""
-        given, decoded, problem, packed = 0.0, 0.0, "", _Packing()
+        given, decoded, problem, packed, gaps = 0.0, 0.0, "", _Packing(), _Gaps(self._container)
         for packet in self._packets():
             if packet is not None and packet.size:
                 given += float((packet.duration or 0) * packet.time_base)
@@ -169,7 +171,10 @@ class LibavSource:
             for frame in packed(frames):
                 if frame.samples and LOWEST_RATE <= frame.sample_rate <= HIGHEST_RATE:
                     decoded += frame.samples / frame.sample_rate
-                    yield _floats(frame), frame.sample_rate
+                    floats = _floats(frame)
+                    if silence := gaps.before(frame):
+                        yield np.zeros((silence, floats.shape[1]), np.float32), frame.sample_rate
+                    yield floats, frame.sample_rate
         # Some decoders pass over what they cannot make out, without an error.
         self._lost = given - decoded
         if not decoded and (problem or given > TOLERANCE_S):
@@ -199,6 +204,28 @@ class LibavSource:
         self._reached_by_any = max(self._reached_by_any, end)
         if ours:
             self._reached = max(self._reached, end)
+
+
+class _Gaps:
+    """Where the time stamps of a container leave sound out: a caller was muted, packets were lost, a video begins mute.
+
+    Without silence in its place, all that follows would come too early. Small differences are left alone.
+    """
+
+    def __init__(self, container: Any) -> None:
+        self._end = (container.start_time or 0) / 1e6
+        known = container.format.name in _TIME_STAMPED and container.duration
+        # A damaged time stamp shall not make silence without end.
+        self._left = min(container.duration / 1e6, container.size / BYTES_PER_SECOND) if known else 0.0
+
+    def before(self, frame: Any) -> int:
+        """Frames of silence that belong before this one."""
+        at = self._end if frame.pts is None else float(frame.pts * frame.time_base)
+        gap = at - self._end if _GAP_S < at - self._end <= self._left else 0.0
+        self._left -= gap
+        self._end += gap + frame.samples / frame.sample_rate
+        rate: int = frame.sample_rate
+        return round(gap * rate)
 
 
 class _Packing:

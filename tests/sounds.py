@@ -34,14 +34,18 @@ def encoded(
     video: bool = False,
     options: dict[str, str] | None = None,
     bit_rate: int | None = None,
+    pause: tuple[float, float] = (0.0, 0.0),
 ) -> Path:
-    """Samples, shape [n] or [n, channels], by one of ffmpeg's encoders; `video` runs beside them."""
+    """Samples, shape [n] or [n, channels], by one of ffmpeg's encoders; `video` runs beside them.
+
+    `pause`: at so many seconds, so many seconds of nothing, by the time stamps alone.
+    """
     with av.open(str(path), "w", format=container, options=options or {}) as out:
         stream = out.add_stream(codec, rate=rate, layout=_layout(samples))
         if bit_rate:
             stream.bit_rate = bit_rate
         picture = out.add_stream("mpeg4", rate=Fraction(5), width=64, height=64, pix_fmt="yuv420p") if video else None
-        _mux(out, stream, samples, rate)
+        _mux(out, stream, samples, rate, pause)
         if picture:
             _film(out, picture, len(samples) / rate)
     return path
@@ -73,11 +77,18 @@ def _film(out: av.container.OutputContainer, stream: av.VideoStream, seconds: fl
     out.mux(stream.encode(None))
 
 
-def _mux(out: av.container.OutputContainer, stream: av.AudioStream, samples: NDArray[np.float32], rate: int) -> None:
+def _mux(
+    out: av.container.OutputContainer,
+    stream: av.AudioStream,
+    samples: NDArray[np.float32],
+    rate: int,
+    pause: tuple[float, float] = (0.0, 0.0),
+) -> None:
     for start in range(0, len(samples), 4096):
+        late = round(pause[1] * rate) if start >= pause[0] * rate else 0
         packed = np.ascontiguousarray(samples[start : start + 4096].reshape(1, -1))
         frame = av.AudioFrame.from_ndarray(packed, format="flt", layout=_layout(samples))
-        frame.sample_rate, frame.pts, frame.time_base = rate, start, Fraction(1, rate)
+        frame.sample_rate, frame.pts, frame.time_base = rate, start + late, Fraction(1, rate)
         out.mux(stream.encode(frame))
     out.mux(stream.encode(None))
 
