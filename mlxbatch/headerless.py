@@ -44,7 +44,7 @@ class Rule:
 Rules = Mapping[str, Rule]  # by suffix, lower case, without the dot
 
 
-def _pcm(subtype: str, endian: str = "LITTLE") -> Encoding:
+def _pcm(subtype: str, endian: str) -> Encoding:
     return Encoding(soundfile={"subtype": subtype, "endian": endian})
 
 
@@ -53,17 +53,15 @@ def _g726(bits: int) -> Encoding:
     return Encoding(demuxer="g726le", options={"code_size": str(bits), "sample_rate": "8000"}, fixed_rate=8000)
 
 
+_ENDS = (("le", "LITTLE"), ("be", "BIG"))
 ENCODINGS: Mapping[str, Encoding] = {
     "mulaw": _pcm("ULAW", "FILE"),
     "alaw": _pcm("ALAW", "FILE"),
     "u8": _pcm("PCM_U8", "FILE"),
     "s8": _pcm("PCM_S8", "FILE"),
-    **{f"s{bits}le": _pcm(f"PCM_{bits}") for bits in (16, 24, 32)},
-    **{f"s{bits}be": _pcm(f"PCM_{bits}", "BIG") for bits in (16, 24, 32)},
-    "f32le": _pcm("FLOAT"),
-    "f32be": _pcm("FLOAT", "BIG"),
-    "f64le": _pcm("DOUBLE"),
-    "f64be": _pcm("DOUBLE", "BIG"),
+    **{f"s{bits}{end}": _pcm(f"PCM_{bits}", word) for bits in (16, 24, 32) for end, word in _ENDS},
+    **{f"f32{end}": _pcm("FLOAT", word) for end, word in _ENDS},
+    **{f"f64{end}": _pcm("DOUBLE", word) for end, word in _ENDS},
     "gsm": _pcm("GSM610", "FILE"),
     "vox": _pcm("VOX_ADPCM", "FILE"),
     "g722": Encoding(demuxer="g722", fixed_rate=16000),

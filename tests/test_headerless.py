@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -170,6 +172,13 @@ def test_a_gsm_file_with_a_short_last_frame(tmp_path: Path) -> None:
     assert not recording.truncated
 
 
+def test_g729_by_its_length_alone(tmp_path: Path) -> None:
+    # ffmpeg has no encoder for it: ten bytes are ten milliseconds.
+    (tmp_path / "a.g729").write_bytes(np.random.default_rng(0).bytes(2000))
+    recording = decode(item(tmp_path / "a.g729"))
+    assert (recording.seconds, probe(item(tmp_path / "a.g729")).sample_rate) == (2.0, 8000)
+
+
 def test_a_g722_file_of_an_odd_length(tmp_path: Path) -> None:
     source = encoded(tmp_path / "a.g722", "g722", tone(2.0), container="g722")
     source.write_bytes(source.read_bytes() + b"x")
@@ -185,3 +194,15 @@ def test_a_rule_that_departs_belongs_to_the_key_of_its_recordings_alone() -> Non
     changed = [keys("a.ul", {"ul": "mulaw 16000"}), keys("a.ul", {"ul": "alaw"}), keys("a.x", {"x": "alaw"})]
     assert changed[0] != changed[1] == changed[2] != ["key"] != changed[0]
     assert departure(Path("a.x"), rules({"x": "alaw"})) == "alaw 8000 1"
+
+
+def test_the_documentation_names_them_all() -> None:
+    text = (Path(__file__).parents[1] / "docs" / "audio.md").read_text("utf-8")
+    table = dict(re.findall(r"^\| (`\.[^|]+) \| ([\w.-]+)", text, re.MULTILINE))
+    documented = {name: encoding for names, encoding in table.items() for name in re.findall(r"`\.([^`]+)`", names)}
+    assert set(documented) == set(DEFAULTS)
+    assert all(documented[name] == rule.encoding for name, rule in DEFAULTS.items() if rule.encoding[:5] != "g726-")
+    encodings = text[text.index("Encodings: `") + 12 :].split("`")[0]
+    assert encodings.split() == list(ENCODINGS)
+    example = tomllib.loads(text[text.index("```toml") + 7 :].split("```")[0])
+    assert set(rules(example["decode"]["raw"])) == {*DEFAULTS, "vox8", "pcm"}
