@@ -6,21 +6,22 @@ descriptor, and only demuxers of single files are let near it: a playlist could 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain
 from typing import IO, Any
 
 import av
-import numpy as np
 
+from mlxbatch.av_frames import Gaps, Packing, floats
 from mlxbatch.chunks import DataChunk
 from mlxbatch.container_marks import counted_frames, lacks_index
 from mlxbatch.headerless import ENCODINGS, Rule
-from mlxbatch.plausible import BYTES_PER_SECOND, HIGHEST_RATE, LOWEST_RATE
+from mlxbatch.plausible import HIGHEST_RATE, LOWEST_RATE
 from mlxbatch.regular_file import rewound
 from mlxbatch.truncation import TOLERANCE_S, truncation
-from mlxbatch.uniform import Samples, gathered, uniform, without_garbage
+from mlxbatch.uniform import Samples, gathered, uniform
 
 _DEMUXERS = (
     "mov,matroska,webm,avi,asf,flv,mpegts,mpeg,mxf,mp3,aac,loas,ac3,eac3,dts,dtshd,truehd,mlp,ogg,flac,wav,w64,aiff,"
@@ -29,16 +30,12 @@ _DEMUXERS = (
 )
 # Whose streams' durations stand in a header. The others' are estimates, or the last timestamp in the file.
 _TELL_PER_STREAM = frozenset({"mov,mp4,m4a,3gp,3g2,mj2", "avi", "tta", "wv", "ape", "tak", "flac"})
-_TIME_STAMPED = frozenset({"matroska,webm", "mov,mp4,m4a,3gp,3g2,mj2", "mpegts"})
-_GAP_S = 0.5
 _TELL_AS_A_WHOLE = frozenset({"matroska,webm", "asf", "flv"})
-# Video may end before, or after: frames of a slide show have no length of their own.
+# Of the longest stream: the last frame of a slide show has no length of its own, and ASF counts what it buffers.
 _WHOLE_TOLERANCE_S = 2.0
 _PADDING_S = 0.5  # at most what encoders put before and behind the sound
-_MOST_PLANES = 8
 # Bit/s for the length of what says neither its length nor its bit rate.
 _GUESSED_RATE, _GUESSED_VIDEO_RATE = 32_000, 1_000_000
-_SCALES = {"u8": 2.0**-7, "s16": 2.0**-15, "s32": 2.0**-31, "flt": 1.0, "dbl": 1.0}
 
 
 class Refused(Exception):
@@ -102,7 +99,6 @@ class LibavSource:
         self._container, self._stream, self._chunk, self._whole = container, stream, chunk, whole
         self._context = stream.codec_context
         self._context.thread_count = 1
-        self._alone = len(container.streams) == 1
         self._tells = says_length
         self._reached = 0.0  # end of the last packet of the stream, in seconds
         self._reached_by_any = 0.0
@@ -142,7 +138,7 @@ class LibavSource:
         if tagged := _clock(self._stream.metadata.get("DURATION", "")):
             return tagged, self._reached, TOLERANCE_S
         announced = (self._container.duration or 0) / 1e6
-        return announced, self._reached_by_any, TOLERANCE_S if self._alone else _WHOLE_TOLERANCE_S
+        return announced, self._reached_by_any, _WHOLE_TOLERANCE_S
 
     def _stream_seconds(self) -> float:
         stream = self._stream
@@ -159,22 +155,20 @@ class LibavSource:
 
     def _frames(self) -> Iterator[tuple[Samples, int]]:
         """(samples [n, channels], rate) of each frame that can be decoded."""
-        given, decoded, problem, packed, gaps = 0.0, 0.0, "", _Packing(), _Gaps(self._container)
+        given, decoded, problem, packed, gaps = 0.0, 0.0, "", Packing(), Gaps(self._container)
         for packet in self._packets():
             if packet is not None and packet.size:
                 given += float((packet.duration or 0) * packet.time_base)
             try:
-                frames = packet.decode() if packet is not None else self._context.decode(None)
+                frames = [*packed(packet.decode() if packet is not None else self._context.decode(None))]
             except (av.FFmpegError, OSError, ValueError) as error:
                 problem = f": {plain(error)}"
                 continue
-            for frame in packed(frames):
+            for frame in frames:
                 if frame.samples and LOWEST_RATE <= frame.sample_rate <= HIGHEST_RATE:
                     decoded += frame.samples / frame.sample_rate
-                    floats = _floats(frame)
-                    if silence := gaps.before(frame):
-                        yield np.zeros((silence, floats.shape[1]), np.float32), frame.sample_rate
-                    yield floats, frame.sample_rate
+                    yield from ((silence, frame.sample_rate) for silence in gaps.before(frame))
+                    yield floats(frame), frame.sample_rate
         # Some decoders pass over what they cannot make out, without an error.
         self._lost = given - decoded
         if not decoded and (problem or given > TOLERANCE_S):
@@ -204,63 +198,6 @@ class LibavSource:
         self._reached_by_any = max(self._reached_by_any, end)
         if ours:
             self._reached = max(self._reached, end)
-
-
-class _Gaps:
-    """Where the time stamps of a container leave sound out: a caller was muted, packets were lost, a video begins mute.
-
-    Without silence in its place, all that follows would come too early. Small differences are left alone.
-    """
-
-    def __init__(self, container: Any) -> None:
-        self._end = (container.start_time or 0) / 1e6
-        known = container.format.name in _TIME_STAMPED and container.duration
-        # A damaged time stamp shall not make silence without end.
-        self._left = min(container.duration / 1e6, container.size / BYTES_PER_SECOND) if known else 0.0
-
-    def before(self, frame: Any) -> int:
-        """Frames of silence that belong before this one."""
-        at = self._end if frame.pts is None else float(frame.pts * frame.time_base)
-        gap = at - self._end if _GAP_S < at - self._end <= self._left else 0.0
-        self._left -= gap
-        self._end += gap + frame.samples / frame.sample_rate
-        rate: int = frame.sample_rate
-        return round(gap * rate)
-
-
-class _Packing:
-    """Frames whose channels lie apart, eight or more of them, with their channels together.
-
-    PyAV looks for the end of a frame's planes beyond the eighth, where there may be anything.
-    """
-
-    def __init__(self) -> None:
-        self._of: tuple[object, ...] = ()
-        self._resampler: Any = None
-
-    def __call__(self, frames: Iterable[Any]) -> Iterator[Any]:
-        for frame in frames:
-            if not frame.format.is_planar or frame.layout.nb_channels < _MOST_PLANES:
-                yield frame
-                continue
-            of = (frame.format.name, frame.layout.name, frame.sample_rate)
-            if of != self._of:
-                self._of = of
-                self._resampler = av.AudioResampler(frame.format.packed, frame.layout, frame.sample_rate)
-            yield from self._resampler.resample(frame)
-
-
-def _floats(frame: Any) -> Samples:
-    """A frame's samples as float32, shape [n, channels]; full scale of whole numbers is 1."""
-    samples = frame.to_ndarray()
-    channels = frame.layout.nb_channels
-    samples = samples.T if frame.format.is_planar else samples.reshape(-1, channels)
-    kind = frame.format.name.removesuffix("p")
-    if kind == "u8":
-        samples = samples.astype(np.int16) - 128
-    with np.errstate(over="ignore"):  # a double beyond float32 becomes infinite, and is found later
-        floats: Samples = samples.astype(np.float32) * np.float32(_SCALES[kind])
-    return without_garbage(np.ascontiguousarray(floats))
 
 
 def _holds_floats(context: Any) -> bool:
@@ -295,4 +232,5 @@ def _clock(text: str) -> float:
         hours, minutes, seconds = map(float, parts)
     except ValueError:
         return 0.0
-    return hours * 3600 + minutes * 60 + seconds
+    found = hours * 3600 + minutes * 60 + seconds
+    return found if math.isfinite(found) and found > 0 else 0.0

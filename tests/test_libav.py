@@ -274,3 +274,10 @@ def test_a_length_that_no_file_of_that_size_can_have_is_not_believed(tmp_path: P
     source.write_bytes(content.replace(b"00:00:02.", b"99:00:02."))
     assert probe(item(source)).seconds == len(content) / 16
     assert decoded(source).seconds == pytest.approx(2.0, abs=0.1)
+
+
+def test_numbers_that_are_none_are_counted_whoever_reads_them(tmp_path: Path) -> None:
+    samples = tone(1.0)
+    samples.view(np.uint32)[100:103] = [0x7F800001, 0x7F800000, 0xFFC00000]  # a signalling NaN, infinity, a quiet NaN
+    source = encoded(tmp_path / "a.mov", "pcm_f32le", samples)
+    assert decoded(source).warnings == ("3 samples that are not finite numbers were set to 0",)
