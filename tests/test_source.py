@@ -113,3 +113,36 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=300, check=True)
     grown = int(ran.stdout) * (1 if sys.platform == "darwin" else 1024)
     assert grown < 80e6
+
+
+def tagged(content: bytes) -> bytes:
+    return b"ID3\x04\0\0\0\0\x01\x0a" + bytes(138) + content
+
+
+def test_a_flac_behind_a_tag_is_a_flac_and_its_length_is_known(tmp_path: Path) -> None:
+    soundfile.write(tmp_path / "a.flac", np.random.default_rng(0).uniform(-0.5, 0.5, 160000), 16000)
+    content = (tmp_path / "a.flac").read_bytes()
+    (tmp_path / "a.flac").write_bytes(tagged(content))
+    assert decode(item(tmp_path / "a.flac")).seconds == 10.0
+    (tmp_path / "a.flac").write_bytes(tagged(content[: len(content) // 2]))
+    recording = decode(item(tmp_path / "a.flac"))
+    assert recording.truncated
+    assert recording.seconds == pytest.approx(5.0, abs=0.5)
+
+
+@pytest.mark.parametrize(
+    ("content", "cause"),
+    [
+        ("dear diary".encode("utf-16") * 500, "no sound found in it"),
+        (tagged(b"dear diary" * 500), "no sound found in it"),
+        (b"RIFF\x24\x10\0\0WAVEfmt ", "error in WAV file. No 'data' chunk marker"),
+        (b"OggS" + bytes(500), "file contains data in an unimplemented format"),
+        (b"\x1aE\xdf\xa3" + bytes(500), "format not recognised"),
+        (b"PK\x03\x04" + bytes(500), "its content is a ZIP archive or an office document"),
+    ],
+)
+def test_what_nobody_reads_says_why(tmp_path: Path, content: bytes, cause: str) -> None:
+    (tmp_path / "a.wav").write_bytes(content)
+    with pytest.raises(ItemError) as caught:
+        decode(item(tmp_path / "a.wav"))
+    assert caught.value.cause == f"not an audio file that can be read: {cause}"
