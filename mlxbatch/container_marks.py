@@ -6,6 +6,7 @@ Sources: the Xing VBR header as LAME writes it, Fraunhofer's VBRI header, ISO/IE
 from __future__ import annotations
 
 import os
+import re
 from typing import IO
 
 _SEARCHED = 2048  # of the first frame of an MP3, which is at most 1441 bytes
@@ -21,12 +22,10 @@ def counted_frames(file: IO[bytes]) -> int | None:
         start = 10 + (head[6] << 21 | head[7] << 14 | head[8] << 7 | head[9])
     file.seek(start)
     content = file.read(_SEARCHED)
-    for tag, count_at in ((b"Xing", 8), (b"Info", 8), (b"VBRI", 14)):
-        at = content.find(tag)
-        has_count = tag == b"VBRI" or (content[at + 7 : at + 8] and content[at + 7] & 1)
-        if at >= 0 and has_count:
-            return int.from_bytes(content[at + count_at : at + count_at + 4], "big")
-    return None
+    if tag := re.search(rb"(?:Xing|Info)...(.)(.{4})", content, re.DOTALL):
+        return int.from_bytes(tag[2], "big") if tag[1][0] & 1 else None  # a flag: whether there is a count
+    tag = re.search(rb"VBRI.{10}(.{4})", content, re.DOTALL)
+    return int.from_bytes(tag[1], "big") if tag else None
 
 
 def lacks_index(file: IO[bytes]) -> str | None:
