@@ -10,6 +10,7 @@ import soxr
 from numpy.typing import NDArray
 
 from mlxbatch.errors import ItemError
+from mlxbatch.headerless import DEFAULTS, Rules
 from mlxbatch.source import Samples, Source, open_source
 from mlxbatch.tracks import voices
 from mlxbatch.types import Channels, Item, Recording
@@ -34,29 +35,29 @@ class _Findings:
     parts: list[Samples] = field(default_factory=list)
 
 
-def decode(item: Item, sample_rate: int = 16000, channels: Channels = "mix") -> Recording:
+def decode(item: Item, sample_rate: int = 16000, channels: Channels = "mix", rules: Rules = DEFAULTS) -> Recording:
     """Float32 samples in [-1, 1] at `sample_rate` Hz, shape [tracks, n], by soxr's high quality resampler.
 
     "mix" averages the channels to one track; where they cancel each other (opposite phase) the loudest is taken
     instead. "split" makes a track of each, see `tracks.voices`; a number takes that channel alone. Samples that are
     not finite become 0, and a signal beyond full scale is scaled by its peak, all tracks by the same. A file that ends
-    early is decoded as far as it goes and marked truncated. Each of these is said in `warnings`. Raises ItemError of
-    stage "decode", also where there is no channel of that number.
+    early is decoded as far as it goes and marked truncated. Each of these is said in `warnings`. `rules` are for
+    recordings without a header. Raises ItemError of stage "decode", also where there is no channel of that number.
     """
-    with open_source(item.source, "decode") as source:
+    with open_source(item.source, "decode", rules) as source:
         if isinstance(channels, int) and channels >= source.channels:
             raise ItemError(item.source, "decode", no_such_channel(channels, source.channels))
         findings = _decode_pass(source, sample_rate, channels)
         if source.stopped is not None and findings.frames == 0:
             raise ItemError(item.source, "decode", source.stopped)
         truncation = source.truncation(findings.frames)
-        warnings = [truncation] if truncation else []
+        warnings = [*([truncation] if truncation else []), *source.notes]
         is_float = source.is_float
     loudest = int(np.argmax(findings.power))
     loss = _mixing_loss(findings, loudest) if channels == "mix" else 0.0
     if loss < _CANCELLED_DB:
         warnings.append(_cancelled(len(findings.power), loudest, loss))
-        with open_source(item.source, "decode") as source:
+        with open_source(item.source, "decode", rules) as source:
             findings = _decode_pass(source, sample_rate, loudest)
     if findings.non_finite:
         warnings.append(f"{findings.non_finite} samples that are not finite numbers were set to 0")

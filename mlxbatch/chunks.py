@@ -1,4 +1,4 @@
-"""What the header of a WAV or AIFF file claims of its sound, against the bytes that are there.
+"""What the header of a WAV, AIFF or 8SVX file claims of its sound, against the bytes that are there.
 
 libsndfile shortens what it reads to the bytes that are there without a word, and reads nothing where a recorder
 crashed before it filled in the sizes. Sources: Microsoft/IBM "Multimedia Programming Interface and Data Specifications
@@ -12,8 +12,11 @@ import os
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import IO
 
+_FORMS = (b"WAVE", b"AIFF", b"AIFC", b"8SVX", b"16SV")
+_MOST_CHUNKS = 10_000  # of a file of zeros, each eight bytes are a chunk
 _SIZE_LIMIT = 2**32  # a RIFF size has 32 bits: recorders that write on beyond it wrap around
 
 
@@ -21,41 +24,60 @@ _SIZE_LIMIT = 2**32  # a RIFF size has 32 bits: recorders that write on beyond i
 class DataChunk:
     """The chunk that holds the samples. Sizes in bytes; `claimed` is None where the header leaves the size open.
 
-    `byte_rate` is the header's bytes per second (0: not said), `size_at` and `size_format` tell where the size stands.
+    `byte_rate` is the header's bytes per second (0: not said), `codec` the format tag of a WAV (0: none). `size_at` and
+    `size_format` tell where a size stands that may have to be mended.
     """
 
     claimed: int | None
     present: int
-    byte_rate: int
-    size_at: int
-    size_format: str
+    byte_rate: int = 0
+    codec: int = 0
+    size_at: int = 0
+    size_format: str = ""
 
     @property
     def missing(self) -> int:
         return max(0, (self.claimed or 0) - self.present)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether libsndfile has to be told the size, which the header leaves open."""
+        return self.claimed is None and bool(self.size_format)
+
+    def announced(self, frames: int, sample_rate: int) -> float | None:
+        """Seconds that the header announces, by the `frames` that the bytes present came to; None: just these.
+
+        Infinite where nothing is there to go by.
+        """
+        if not self.missing:
+            return None
+        claimed = self.claimed or 0
+        if self.present and frames:
+            return frames * claimed / self.present / sample_rate
+        return claimed / self.byte_rate if self.byte_rate else float("inf")
+
 
 def data_chunk(file: IO[bytes]) -> DataChunk | None:
-    """The data chunk of an open RIFF, RIFX, RF64 or AIFF file; None for all other files, and where it has none."""
+    """The data chunk of an open RIFF, RIFX, RF64, AIFF or 8SVX file; None for all others, and where it has none."""
     total = file.seek(0, os.SEEK_END)
     file.seek(0)
     head = file.read(12)
     order = {b"RIFF": "<", b"RF64": "<", b"RIFX": ">", b"FORM": ">"}.get(head[:4])
-    if order is None or head[8:] not in (b"WAVE", b"AIFF", b"AIFC"):
+    if order is None or head[8:] not in _FORMS:
         return None
     riff_end = 8 + struct.unpack(f"{order}I", head[4:8])[0]
-    byte_rate, long_size, long_size_at = 0, None, 0
-    for name, size, at in _chunks(file, order, total):
+    codec, byte_rate, long_size, long_size_at = 0, 0, None, 0
+    for name, size, at in islice(_chunks(file, order, total), _MOST_CHUNKS):
         if name == b"fmt " and size >= 16:
-            byte_rate = struct.unpack(f"{order}8xI", _at(file, at, 12))[0]
+            codec, byte_rate = struct.unpack(f"{order}H6xI", _at(file, at, 12))
         elif name == b"ds64" and size >= 16:
             long_size, long_size_at = struct.unpack("<8xQ", _at(file, at, 16))[0], at + 8
-        elif name in (b"data", b"SSND"):
+        elif name in (b"data", b"SSND", b"BODY"):
             if long_size is not None:
                 claimed = _claim(long_size, total - at, covered=False, wide=True)
-                return DataChunk(claimed, total - at, byte_rate, long_size_at, "<Q")
+                return DataChunk(claimed, total - at, byte_rate, codec, long_size_at, "<Q")
             claimed = _claim(size, total - at, covered=at < riff_end < _SIZE_LIMIT - 4096)
-            return DataChunk(claimed, total - at, byte_rate, at - 4, f"{order}I")
+            return DataChunk(claimed, total - at, byte_rate, codec, at - 4, f"{order}I")
     return None
 
 

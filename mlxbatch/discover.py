@@ -7,7 +7,7 @@ import os
 import stat
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -43,6 +43,7 @@ def discover(
     filters: Filters | None = None,
     output: Path,
     task: Task = "transcribe",
+    also: Collection[str] = (),
 ) -> Found:
     """Every input file once, as items with distinct output paths.
 
@@ -52,11 +53,13 @@ def discover(
     Output paths are relative to the directory a file was found in, for a pattern the one before its first wildcard;
     with several inputs each directory's own name leads its tree. A file named by itself keeps its own name, one that a
     row alone names the path that is written there. `root` keeps all paths relative to it.
+    `also` are suffixes (no dot) of further recordings.
 
     Raises UsageError for a path that does not exist, a pattern that nothing matches, an input outside `root`, or two
     files whose outputs would be one path. A row's file that is not there is a problem, and the others are taken.
     """
-    walk = Walk(_identity(output), filters or Filters())
+    media = MEDIA_SUFFIXES.union(f".{suffix}" for suffix in also)
+    walk = Walk(_identity(output), filters or Filters(), media)
     patterns = [path for path in inputs if _expands(path)]
     names = _unique(path for path in inputs if path not in patterns)
     given = _unique([*names, *listed])
@@ -74,7 +77,7 @@ def discover(
     _check_matches(walk, trees)
     _name_rows(walk, rows, root)
     wishes = {row.absolute: row.wishes for row in rows}
-    return Found(_items(walk.sightings, task, wishes), dict(walk.not_taken()), tuple(walk.problems))
+    return Found(_items(walk, task, wishes), dict(walk.not_taken()), tuple(walk.problems))
 
 
 def item_id(source: Path | str, task: Task) -> str:
@@ -126,10 +129,10 @@ def _name_rows(walk: Walk, rows: Sequence[Row], root: Path | None) -> None:
 # --- items -----------------------------------------------------------------------------------------------------------
 
 
-def _items(sightings: Sequence[Sighting], task: Task, wishes: Mapping[str, Wishes]) -> tuple[Item, ...]:
-    first = {sighting.absolute: sighting for sighting in reversed(sightings)}
+def _items(walk: Walk, task: Task, wishes: Mapping[str, Wishes]) -> tuple[Item, ...]:
+    first = {sighting.absolute: sighting for sighting in reversed(walk.sightings)}
     sightings = [first[absolute] for absolute in sorted(first)]
-    places = _distinct_places(sightings)
+    places = _distinct_places(sightings, walk.media)
     items = [
         Item(
             item_id(sighting.absolute, task),
@@ -143,12 +146,12 @@ def _items(sightings: Sequence[Sighting], task: Task, wishes: Mapping[str, Wishe
     return tuple(sorted(items, key=lambda item: os.fsencode(item.relpath)))
 
 
-def _distinct_places(sightings: Sequence[Sighting]) -> list[str]:
+def _distinct_places(sightings: Sequence[Sighting], media: frozenset[str]) -> list[str]:
     """Output places without suffix; where two would be one, both keep their extension.
 
     An extension that is kept may meet a further name (`a.wav`, `a.mp3`, `a.wav.wav`), so until nothing changes.
     """
-    places = [_without_suffix(sighting.place) for sighting in sightings]
+    places = [_without_suffix(sighting.place, media) for sighting in sightings]
     while clashes := [group for group in _groups(places) if any(places[i] != sightings[i].place for i in group)]:
         for i in (i for group in clashes for i in group):
             places[i] = sightings[i].place
@@ -172,10 +175,10 @@ def _collision(first: Sighting, second: Sighting) -> UsageError:
     )
 
 
-def _without_suffix(place: str) -> str:
+def _without_suffix(place: str, media: frozenset[str]) -> str:
     """Only a media suffix is no part of the name: `talk.2024` stays whole."""
     stem, suffix = os.path.splitext(place)  # noqa: PTH122
-    return stem if suffix.lower() in MEDIA_SUFFIXES else place
+    return stem if suffix.lower() in media else place
 
 
 # --- paths -----------------------------------------------------------------------------------------------------------

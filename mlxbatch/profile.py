@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlxbatch.budget import parse_bytes as parse_bytes
 from mlxbatch.errors import UsageError, show
+from mlxbatch.headerless import RuleError
 from mlxbatch.toml_lines import line_of
 from mlxbatch.words import near, nearest
 
@@ -232,13 +233,21 @@ def _validate(layers: Sequence[_Layer]) -> Profile:
         return Profile.model_validate(tree)
     except ValidationError as error:
         known = allowed()
-        problems = [_problem(found["type"], found["loc"], tree, layers, known) for found in error.errors()]
+        problems = [
+            _problem(found["type"], found["loc"], tree, layers, known, found.get("ctx", {}).get("error"))
+            for found in error.errors()
+        ]
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         raise UsageError(problems[0] + more) from error
 
 
 def _problem(
-    kind: str, loc: tuple[int | str, ...], tree: Tree, layers: Sequence[_Layer], known: Mapping[str, str]
+    kind: str,
+    loc: tuple[int | str, ...],
+    tree: Tree,
+    layers: Sequence[_Layer],
+    known: Mapping[str, str],
+    error: object = None,
 ) -> str:
     key = ".".join(str(part) for part in loc)
     holders = [layer for layer in layers if _get(layer.tree, loc) is not None]
@@ -247,7 +256,10 @@ def _problem(
     where = holders[-1].at(key)
     if kind == "extra_forbidden":
         return f"{where}: unknown key {key!r}{_nearest(key, known)}"
-    return f"{where}: {key} = {_toml(_get(tree, loc))}: must be {known.get(key, 'another value')}"
+    if isinstance(error, RuleError):
+        return f"{where}: {key} = {_toml(_get(tree, loc))}: {error}"
+    allowed = known.get(key) or known.get(key.rpartition(".")[0], "another value")  # of a table of free names
+    return f"{where}: {key} = {_toml(_get(tree, loc))}: must be {allowed}"
 
 
 def _nearest(key: str, known: Mapping[str, str]) -> str:

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidato
 
 from mlxbatch.budget import parse_amount, parse_bytes
 from mlxbatch.errors import UsageError
+from mlxbatch.headerless import SPELLING, parse, suffix
 from mlxbatch.types import Channels
 
 SCHEMA_VERSION = 1
@@ -102,6 +103,24 @@ class Transcribe(Section):
     channels: OneOfChannels = Field(default="mix", description='"mix", "split", or a channel\'s number, counted from 0')
 
 
+def _rules(raw: dict[str, str]) -> dict[str, str]:
+    """As `headerless.suffix` spells the names."""
+    return {suffix(name): text for name, text in raw.items()}
+
+
+def _rule(text: str) -> str:
+    parse(text)
+    return text
+
+
+class Decode(Section):
+    """How recordings are read: those without a header by the suffix of their name."""
+
+    raw: Annotated[dict[str, Annotated[str, AfterValidator(_rule)]], AfterValidator(_rules)] = Field(
+        default_factory=dict, description=SPELLING
+    )
+
+
 class Pipeline(Section):
     """How far decoding runs ahead of the model. `workers = 0` decodes on the caller's thread, one by one."""
 
@@ -140,6 +159,7 @@ class Profile(Section):
     machine: str = Field(default="any", description='"x86_64", "arm64" or "any"', pattern="^(x86_64|arm64|any)$")
     device: Device = Field(default_factory=Device, description="a table, [device]")
     transcribe: Transcribe = Field(default_factory=Transcribe, description="a table, [transcribe]")
+    decode: Decode = Field(default_factory=Decode, description="a table, [decode]")
     pipeline: Pipeline = Field(default_factory=Pipeline, description="a table, [pipeline]")
     governor: Governor = Field(default_factory=Governor, description="a table, [governor]")
     state: State = Field(default_factory=State, description="a table, [state]")

@@ -49,7 +49,7 @@ class Reader:
             return attempt(item, lambda: self._decoded(self._planned(item)))
 
     def _planned(self, item: Item) -> Planned:
-        probed = probe(item)
+        probed = probe(item, self._settings.headerless)
         return Planned(probed, NO_GROUP, self._settings.rows(probed))
 
     def _decoded(self, planned: Planned) -> Prepared:
@@ -57,5 +57,6 @@ class Reader:
         item = planned.probed.item
         with item_stage(item.source, "decode"):
             mark, digest = fingerprint(item.source), content_hash(item.source)
-            recording = decode(item, channels=self._settings.options_for(item).channels)
+            channels = self._settings.options_for(item).channels
+            recording = decode(item, channels=channels, rules=self._settings.headerless)
             return Prepared(planned, recording, mark, digest)

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mlxbatch import wishes
+from mlxbatch.headerless import DEFAULTS, Rules, departure
 from mlxbatch.overseer import Oversight
 from mlxbatch.speakers import labelled
 from mlxbatch.state import FOLDER
-from mlxbatch.stored import named_key
+from mlxbatch.stored import named_key, with_rule
 from mlxbatch.types import Item, Probed, TranscribeOptions, Transcript
 
 
@@ -32,6 +33,7 @@ class RunSettings:
 
     `options` and `speakers`, the names of channels, hold for every item that has no wishes of its own.
     `stop_at` is on pacing.clock: from then on nothing is begun. `min_free` bytes of the output's disk stay free.
+    `headerless` are the rules for recordings without a header, by suffix.
     """
 
     output: Path
@@ -50,6 +52,7 @@ class RunSettings:
     stop_at: float | None = None
     max_load: float | None = None
     oversight: Oversight = field(default_factory=Oversight)
+    headerless: Rules = field(default_factory=lambda: DEFAULTS)
 
     @property
     def scratch(self) -> Path:
@@ -59,8 +62,9 @@ class RunSettings:
         return wishes.options_for(self.options, item)
 
     def inference_keys_for(self, item: Item) -> list[str]:
-        options = self.options_for(item)
-        return [model.inference_key(options) for model in self.models]
+        """The key of each model for one item: a rule of the profile's that its samples depend on belongs to it."""
+        options, departed = self.options_for(item), departure(item.source, self.headerless)
+        return [with_rule(model.inference_key(options), departed) for model in self.models]
 
     def rendering_key_for(self, item: Item) -> str:
         return named_key(self.rendering_key, wishes.speakers_for(self.speakers, self.options, item))

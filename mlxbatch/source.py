@@ -3,32 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import IO, Protocol
 
-import numpy as np
-import soundfile
-from numpy.typing import NDArray
+from mlxbatch.chunks import DataChunk, data_chunk
+from mlxbatch.errors import ItemError, item_stage
+from mlxbatch.header_sizes import sound_size
+from mlxbatch.headerless import DEFAULTS, ENCODINGS, Rule, Rules, rule_for
+from mlxbatch.ogg import links
+from mlxbatch.plausible import HIGHEST_RATE, LOWEST_RATE
+from mlxbatch.regular_file import open_regular
+from mlxbatch.signatures import is_mpeg, is_signed, other_content
+from mlxbatch.sndfile import Refused, open_raw, open_sndfile, plain_cause
+from mlxbatch.uniform import Samples as Samples
 
-from mlxbatch.chunks import DataChunk
-from mlxbatch.probe import Forward, has_known_length, open_sound, plain_cause
-
-Samples = NDArray[np.float32]
-
-# Frames per read. Memory follows what is really there, never what the header says.
-_BLOCK = 8192
-# Lengths that differ by less are not worth a warning: padding of codecs, a missing last byte.
-_TOLERANCE_S = 0.1
+_UNREADABLE = "not an audio file that can be read"
+_HEAD = 64
 
 
 class Source(Protocol):
-    """Sound that is read once. `stopped` is the decoder's word where it gave up before the end."""
+    """Sound that is read once. `seconds` is its length by its header, or an estimate where that does not say.
+
+    `stopped` is the decoder's word where it gave up before the end; `notes` are what else the user should know, whole
+    once all blocks are read.
+    """
 
     sample_rate: int
     channels: int
+    seconds: float
     is_float: bool  # whether samples beyond full scale can be in the file itself
     stopped: str | None
+    notes: list[str]
 
     def blocks(self) -> Iterator[Samples]:
         """Blocks of float32, shape [n, channels], up to the end or to where the decoder gives up."""
@@ -40,55 +46,65 @@ class Source(Protocol):
 
 
 @contextmanager
-def open_source(path: Path, stage: str) -> Iterator[Source]:
-    """The sound of a file. Raises ItemError of the given stage."""
-    with open_sound(path, stage) as (sound, chunk):
-        yield SoundFileSource(sound, chunk)
+def open_source(path: Path, stage: str, rules: Rules = DEFAULTS) -> Iterator[Source]:
+    """The sound of a file, by its content whatever it is called; `rules` are for those without a header.
+
+    Raises ItemError of the given stage.
+    """
+    with item_stage(path, stage), open_regular(path, stage) as file, ExitStack() as stack:
+        try:
+            source = _opened(file, rule_for(path, rules), stack)
+        except _Unreadable as error:
+            raise ItemError(path, stage, f"{_UNREADABLE}: {error}") from error
+        if not LOWEST_RATE <= source.sample_rate <= HIGHEST_RATE:
+            raise ItemError(path, stage, f"{_UNREADABLE}: its header says {source.sample_rate} Hz")
+        yield source
 
 
-class SoundFileSource:
-    """What libsndfile reads."""
+class _Unreadable(Exception):
+    """The cause why no library reads a file."""
 
-    def __init__(self, sound: Forward, chunk: DataChunk | None) -> None:
-        self._sound, self._chunk = sound, chunk
-        self.sample_rate: int = sound.samplerate
-        self.channels: int = sound.channels
-        self.is_float: bool = sound.subtype in ("FLOAT", "DOUBLE")
-        self.stopped: str | None = None
 
-    def blocks(self) -> Iterator[Samples]:
-        while self.stopped is None:
-            # Filled with NaN, for soundfile does not say how much it had read when an error came up.
-            block = np.full((_BLOCK, self._sound.channels), np.nan, np.float32)
-            try:
-                count = self._sound.buffer_read_into(block.data, dtype="float32")
-            except (soundfile.SoundFileError, OSError) as error:
-                self.stopped = plain_cause(error)
-                empty = np.isnan(block).all(axis=1)
-                count = int(np.argmax(empty)) if empty.any() else len(block)
-            if count == 0:
-                return
-            yield block[:count]
+def _opened(file: IO[bytes], rule: Rule | None, stack: ExitStack) -> Source:
+    """libsndfile first, but for MPEG audio: there it prints what it thinks, and guesses lengths."""
+    head = file.read(_HEAD)
+    if rule and not is_signed(head):
+        return _headerless(file, rule, stack)
+    chunk = data_chunk(file) or sound_size(file)
+    ogg = links(file)
+    refused = "no sound found in it"
+    if not is_mpeg(head, chunk) and all(link.streams == 1 for link in ogg):
+        try:
+            return stack.enter_context(open_sndfile(file, chunk, ogg))
+        except Refused as error:
+            refused = plain_cause(error)
+    if kind := other_content(head):
+        raise _Unreadable(f"its content is {kind}")
+    return _by_libav(file, chunk, refused, stack, whole=all(link.whole for link in ogg))
 
-    def truncation(self, frames: int) -> str | None:
-        decoded = frames / self.sample_rate
-        announced = self._announced(frames)
-        if announced is None or announced - decoded <= _TOLERANCE_S:
-            return None
-        if announced == float("inf"):
-            return "truncated: nothing is left of the sound that its header announces"
-        # Its own "psf_fseek failed" only repeats that the end came too early.
-        why = f" ({self.stopped})" if self.stopped and "psf_" not in self.stopped else ""
-        return f"truncated: {decoded:.2f} s decoded of the {announced:.2f} s in its header{why}"
 
-    def _announced(self, frames: int) -> float | None:
-        """Seconds that the header announces, or None where it does not say."""
-        chunk = self._chunk
-        if chunk is not None and chunk.missing:
-            claimed = chunk.claimed or 0
-            if chunk.present and frames:
-                return frames * claimed / chunk.present / self.sample_rate
-            return claimed / chunk.byte_rate if chunk.byte_rate else float("inf")
-        if not has_known_length(self._sound):
-            return None
-        return float(self._sound.frames / self.sample_rate)
+def _headerless(file: IO[bytes], rule: Rule, stack: ExitStack) -> Source:
+    if ENCODINGS[rule.encoding].demuxer:
+        return _by_libav(file, None, "", stack, rule=rule)
+    try:
+        return stack.enter_context(open_raw(file, rule))
+    except Refused as error:
+        raise _Unreadable(plain_cause(error)) from error
+
+
+def _by_libav(
+    file: IO[bytes],
+    chunk: DataChunk | None,
+    refused: str,
+    stack: ExitStack,
+    *,
+    rule: Rule | None = None,
+    whole: bool = True,
+) -> Source:
+    """`refused` is libsndfile's word, which stands where ffmpeg has nothing better to say."""
+    from mlxbatch import libav  # 0.1 s, and most recordings do without
+
+    try:
+        return stack.enter_context(libav.open_libav(file, chunk, rule, whole=whole))
+    except libav.Refused as error:
+        raise _Unreadable(error.cause if error.said or not refused else refused) from error

@@ -93,6 +93,11 @@ def inference_key(*, model_sha: str, engine: str, engine_version: str, options: 
     return hashlib.blake2b(text.encode("ascii"), digest_size=16).hexdigest()
 
 
+def with_rule(key: str, rule: str) -> str:
+    """An inference key for samples that were read by a rule of the user's ("mulaw 8000 1"); the same without one."""
+    return hashlib.blake2b(f"{key} {rule}".encode(), digest_size=16).hexdigest() if rule else key
+
+
 # Options that came after the first keys were written: left out where they change nothing, so that those still hold.
 _NEUTRAL = {"prompt": "", "hotwords": (), "max_tokens": None, "vad": False, "channels": "mix"}
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from mlxbatch.errors import ItemError
 from mlxbatch.filters import Filters, NotTaken
+from mlxbatch.headerless import DEFAULTS
 from mlxbatch.patterns import Pattern
 
 # What libsndfile or ffmpeg can hold sound in. A directory's other files are ignored and counted; a file that is named
@@ -17,9 +18,9 @@ from mlxbatch.patterns import Pattern
 _SUFFIXES = (
     "wav wave bwf flac ogg oga opus spx mp3 mp2 mpga mpeg aif aiff aifc au snd caf w64 rf64 gsm sph nist voc vox "
     "ircam svx 8svx avr pvf htk wve m4a m4b m4r aac mp4 m4v mov mkv mka webm wma wmv asf avi mpg m2ts flv amr awb "
-    "3gp 3g2 ac3 eac3 dts ape wv tta tak qcp ra rm g722 g726 g729 ulaw alaw ul al sln mxf"
+    "3gp 3g2 ac3 eac3 dts ape wv tta tak mpc shn dsf qcp ra rm dss mxf f4v ogv vob mts"
 )
-MEDIA_SUFFIXES = frozenset(f".{suffix}" for suffix in _SUFFIXES.split())
+MEDIA_SUFFIXES = frozenset(f".{suffix}" for suffix in (*_SUFFIXES.split(), *DEFAULTS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,7 @@ class Walk:
 
     skip: tuple[int, int] | None
     filters: Filters
+    media: frozenset[str]
     trees: deque[Tree] = field(default_factory=deque)
     sightings: list[Sighting] = field(default_factory=list)
     problems: list[ItemError] = field(default_factory=list)
@@ -158,7 +160,7 @@ class Walk:
                 return
             self.matched.add(tree.pattern)
         # A link to nothing is taken too: it then fails by name instead of vanishing.
-        if os.path.splitext(entry.name)[1].lower() not in MEDIA_SUFFIXES and not self._kind_named(spot, tree):  # noqa: PTH122
+        if os.path.splitext(entry.name)[1].lower() not in self.media and not self._kind_named(spot, tree):  # noqa: PTH122
             self.left_out[absolute] = "ignored"
         else:
             self._take(Sighting(entry.path, absolute, spot), tree.filtered(spot), entry.stat)

@@ -49,6 +49,13 @@ PURE = (
     "types",
     "errors",
     "chunks",
+    "container_marks",
+    "header_sizes",
+    "headerless",
+    "ogg",
+    "plausible",
+    "signatures",
+    "truncation",
     "governor",
     "leaks",
     "flight",
@@ -66,7 +73,7 @@ PURE += (
 )
 PURE += ("patterns", "engines.whisper.footprint", "engines.whisper.layout")
 PURE += tuple(f"report.{name}" for name in ("content", "sections", "series", "data"))
-PURE_IMPORTS_NO = ("mlx", "soundfile", "soxr", "multiprocessing", "sqlite3", "threading")
+PURE_IMPORTS_NO = ("mlx", "soundfile", "soxr", "av", "multiprocessing", "sqlite3", "threading")
 
 
 def _name(path: Path) -> str:

@@ -64,7 +64,7 @@ def test_resampling_in_blocks_is_resampling_at_once(tmp_path: Path) -> None:
     soxr = pytest.importorskip("soxr")
     noise = np.random.default_rng(0).uniform(-0.5, 0.5, 100_000).astype(np.float32)
     recording = decoded(tmp_path / "a.wav", noise, 44100, "FLOAT")
-    np.testing.assert_allclose(recording.samples[0], soxr.resample(noise, 44100, 16000, quality="HQ"), atol=1e-6)
+    np.testing.assert_allclose(recording.samples[0], soxr.resample(noise, 44100, 16000, quality="HQ"), atol=1e-5)
 
 
 def test_another_rate_can_be_asked_for(tmp_path: Path) -> None:
@@ -123,9 +123,18 @@ def test_floats_beyond_full_scale_are_scaled_by_the_peak(tmp_path: Path) -> None
     assert recording.warnings == ("samples up to 8, beyond full scale (1.0): scaled down by that factor",)
 
 
-def test_floats_near_the_end_of_their_range_do_not_overflow(tmp_path: Path) -> None:
-    recording = decoded(tmp_path / "a.wav", np.full((1000, 2), 3e38), subtype="FLOAT")
-    np.testing.assert_allclose(recording.samples[0], 1.0)
+@pytest.mark.parametrize("rate", [16000, 44100])
+def test_a_bit_that_fell_over_in_a_float_does_not_silence_the_rest(tmp_path: Path, rate: int) -> None:
+    samples = tone(rate=rate).astype(np.float32)
+    samples[5000:5002] = [3e38, -1e12]
+    recording = decoded(tmp_path / "a.wav", samples, rate, "FLOAT")
+    np.testing.assert_allclose(recording.samples[0][8000:14000], tone()[8000:14000], atol=2e-3)
+    assert recording.warnings == ("2 samples that are not finite numbers were set to 0",)
+
+
+def test_floats_on_the_scale_of_32_bit_numbers_are_sound(tmp_path: Path) -> None:
+    recording = decoded(tmp_path / "a.wav", tone(level=2.0**31), subtype="FLOAT")
+    np.testing.assert_allclose(recording.samples[0], tone(level=1.0), atol=1e-3)
 
 
 def test_a_cut_wav_is_decoded_as_far_as_it_goes(tmp_path: Path) -> None:
@@ -280,7 +289,7 @@ def test_an_mp3_in_blocks_sounds_like_the_mp3_at_once(tmp_path: Path, rate: int)
     soundfile.write(source, tone(3.0, rate), rate, format="MP3")
     at_once, _ = soundfile.read(source, dtype="float32")
     recording = decode(item(source), rate)
-    np.testing.assert_allclose(recording.samples[0], at_once, atol=1e-6)
+    np.testing.assert_allclose(recording.samples[0], at_once, atol=1e-5)
 
 
 def corpus_rows() -> Iterator[dict[str, object]]:
@@ -293,24 +302,44 @@ needs_corpus = pytest.mark.skipif(not (CORPUS / "manifest.jsonl").exists(), reas
 
 @pytest.mark.corpus
 @needs_corpus
-def test_every_recording_of_the_corpus_has_its_length() -> None:
-    rows = [row for row in corpus_rows() if row["expect_decode"] is True and row["decodes_soundfile"]]
-    wrong = {
-        row["path"]: seconds
-        for row in rows
-        if abs((seconds := decode(item(CORPUS / str(row["path"]))).seconds) - float(str(row["duration_s"]))) > 0.1
-    }
-    assert len(rows) > 600
+def test_every_recording_of_the_corpus_is_decoded_whole_and_right() -> None:
+    rows = [row for row in corpus_rows() if row["expect_decode"] is True]
+    wrong = {row["path"]: faults for row in rows if (faults := what_is_wrong(row))}
+    assert len(rows) == 657
     assert wrong == {}
+
+
+def what_is_wrong(row: dict[str, object]) -> list[str]:
+    probed, recording = probe(item(CORPUS / str(row["path"]))), decode(item(CORPUS / str(row["path"])))
+    promised = float(str(row["duration_s"]))
+    # The header's length is a guess where nothing in it tells: raw MPEG, AMR and MPEG-TS streams.
+    slack = 0.5 if str(row["path"]).endswith((".mp3", ".amr", ".awb", ".ts", ".aac")) else 0.1
+    checks = {
+        f"{recording.seconds} s": abs(recording.seconds - promised) <= 0.1,
+        f"{probed.seconds} s in its header": recording.truncated or abs(probed.seconds - promised) <= slack,
+        f"{probed.channels} channels": probed.channels == row["channels"],
+        "samples that are not finite": bool(np.isfinite(recording.samples).all()),
+        "samples beyond full scale": bool(np.abs(recording.samples).max(initial=0.0) <= 1.0),
+        "damaged": not any("damaged" in warning for warning in recording.warnings),
+        "truncated": recording.truncated == ("truncated" in str(row["path"])),
+    }
+    return [fault for fault, holds in checks.items() if not holds]
 
 
 @pytest.mark.corpus
 @needs_corpus
-def test_what_the_corpus_says_cannot_be_decoded_is_refused() -> None:
+def test_what_the_corpus_says_cannot_be_decoded_is_refused_in_one_line() -> None:
+    refused = 0
     for row in corpus_rows():
+        path = CORPUS / str(row["path"])
         if row["expect_decode"] is False:
-            with pytest.raises(ItemError):
-                decode(item(CORPUS / str(row["path"])))
+            with pytest.raises(ItemError) as caught:
+                decode(item(path))
+            assert str(caught.value).startswith(f"{path}: decode: ")
+            assert caught.value.cause
+            assert "\n" not in str(caught.value)
+            refused += 1
+    assert refused == 4
 
 
 @pytest.mark.corpus

@@ -96,15 +96,29 @@ def test_text_is_no_audio(tmp_path: Path) -> None:
     assert refusal(tmp_path / "a.wav") == "not an audio file that can be read: format not recognised"
 
 
-def test_containers_that_are_not_read_say_what_to_do(tmp_path: Path) -> None:
+def test_an_m4a_without_its_index_says_what_is_missing(tmp_path: Path) -> None:
     (tmp_path / "a.m4a").write_bytes(b"\0\0\0\x20ftypM4A " + bytes(500))
-    expected = "not an audio file that can be read: format not recognised; convert it to WAV, FLAC or Ogg first"
+    expected = (
+        "not an audio file that can be read: its index (moov) is missing: the recording was cut off before its end"
+    )
     assert refusal(tmp_path / "a.m4a") == expected
 
 
-def test_noise_called_mp3(tmp_path: Path) -> None:
-    (tmp_path / "a.mp3").write_bytes(bytes(20000))
-    assert refusal(tmp_path / "a.mp3") == "not an audio file that can be read: no sound found in it"
+@pytest.mark.parametrize(
+    ("content", "cause"),
+    [
+        (bytes(20000), "format not recognised"),
+        (b"\xff\xfb\x90\x00" + bytes(20000), "no sound found in it"),
+        (b"\xff\xd8\xff\xe0\x00\x10JFIF" + bytes(900), "its content is a JPEG picture"),
+        (b"\n<!DOCTYPE html><html>404</html>", "its content is a web page"),
+        (b"%PDF-1.7 " + bytes(900), "its content is a PDF document"),
+        (b"#EXTM3U\n#EXT-X-TARGETDURATION:9\n#EXTINF:9,\nfile:///etc/passwd\n", "format not recognised"),
+        (b"ffconcat version 1.0\nfile other.wav\n", "format not recognised"),
+    ],
+)
+def test_what_is_called_mp3_and_is_none(tmp_path: Path, content: bytes, cause: str) -> None:
+    (tmp_path / "a.mp3").write_bytes(content)
+    assert refusal(tmp_path / "a.mp3") == f"not an audio file that can be read: {cause}"
 
 
 def test_a_wav_without_data(tmp_path: Path) -> None:

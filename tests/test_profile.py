@@ -146,6 +146,39 @@ def test_the_nearest_right_key_is_found_in_any_table(place: Place, text: str, li
 
 
 @pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        (
+            '[decode.raw]\nvox8 = "mulow 8000 1"\n',
+            2,
+            "decode.raw.vox8 = \"mulow 8000 1\": unknown encoding 'mulow'; did you mean 'mulaw'?",
+        ),
+        (
+            'decode.raw.".vox8" = "mulaw 8"\n',
+            1,
+            'decode.raw..vox8 = "mulaw 8": the sample rate must be from 1000 to 1000000 Hz, not 8',
+        ),
+        (
+            "[decode.raw]\n\nvox8 = 8000\n",
+            3,
+            "decode.raw.vox8 = 8000: must be an encoding, with",
+        ),
+        ('[decode.raw]\n"a.b" = "mulaw"\n', 1, "decode.raw = {'a.b': 'mulaw'}: 'a.b' is no file name suffix"),
+        ('[decode]\nrow = "mulaw"\n', 2, "unknown key 'decode.row'; did you mean 'decode.raw'?"),
+    ],
+)
+def test_a_wrong_rule_for_headerless_recordings(place: Place, text: str, line: int, words: str) -> None:
+    place.project.write_text(text)
+    assert place.fails().startswith(f"{place.project}:{line}: {words}")
+
+
+def test_rules_for_headerless_recordings_lie_over_one_another(place: Place) -> None:
+    (place.user / "config.toml").write_text('[decode.raw]\nvox8 = "alaw"\nx = "gsm"\n')
+    place.project.write_text('decode.raw.".VOX8" = "mulaw 16000"\n')
+    assert place.load().profile.decode.raw == {"vox8": "mulaw 16000", "x": "gsm"}
+
+
+@pytest.mark.parametrize(
     ("text", "line", "key", "shown", "allowed"),
     [
         ("[transcribe]\nbatch_size = 65\n", 2, "transcribe.batch_size", "65", "from 1 to 64"),

@@ -830,7 +830,7 @@ def test_a_limit_that_is_over_while_files_are_probed(
 ) -> None:
     probe = reading.probe
 
-    def slow(item: Item) -> Any:
+    def slow(item: Item, rules: object = None) -> Any:
         stop_in(pace, 0.0)
         return probe(item)
 

@@ -14,6 +14,7 @@ from mlxbatch.cli.request import Chosen, Request
 from mlxbatch.engines import registry
 from mlxbatch.engines.base import Footprint
 from mlxbatch.errors import ItemError, SetupError
+from mlxbatch.headerless import Rules, rules
 from mlxbatch.history import History
 from mlxbatch.ledger import Decision, Infer, Ledger
 from mlxbatch.ledger_file import FILE
@@ -36,8 +37,9 @@ def preview(request: Request) -> int:
     notes += [] if decisions or found.problems else [asked.nothing_found(request, found)]
     for note in notes if not request.flags.quiet else ():
         print(f"mlxbatch: {note}", file=sys.stderr)
+    infer = [item for item, decision in decisions if isinstance(decision, Infer)]
     rows_of = partial(rows, options=request.options)
-    probed, unread = _probe([item for item, decision in decisions if isinstance(decision, Infer)], rows_of)
+    probed, unread = _probe(infer, rules(request.profile.decode.raw), rows_of)
     footprint = registry.footprint(asked.engine_spec(request.profile, chosen[0])) if chosen else None
     limit = prediction.memory_limit(request.profile.device.kind, request.profile.device.memory_limit)
     planned = _plan(request, probed, rows_of, footprint, limit)
@@ -77,11 +79,13 @@ def _has_ledger(request: Request) -> bool:
     return (request.output / FOLDER / FILE).exists()
 
 
-def _probe(items: Sequence[Item], rows_of: Callable[[Probed], int]) -> tuple[list[Probed], list[ItemError]]:
+def _probe(
+    items: Sequence[Item], headerless: Rules, rows_of: Callable[[Probed], int]
+) -> tuple[list[Probed], list[ItemError]]:
     probed, problems = [], []
     for item in items:
         try:
-            header = probe(item)
+            header = probe(item, headerless)
             rows_of(header)  # raises where the channel that is asked for is not there
             probed.append(header)
         except ItemError as error:

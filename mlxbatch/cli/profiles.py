@@ -87,4 +87,6 @@ def _toml(tree: dict[str, Any]) -> str:
 
 
 def _value(value: object) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(key)} = {_value(inner)}" for key, inner in value.items()) + "}"
     return json.dumps(value, ensure_ascii=False)

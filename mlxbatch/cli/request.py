@@ -19,6 +19,7 @@ from mlxbatch.errors import UsageError, show
 from mlxbatch.file_list import read_list
 from mlxbatch.filters import Filters
 from mlxbatch.governor import Policy
+from mlxbatch.headerless import rules
 from mlxbatch.ledger import inference_key, rendering_key
 from mlxbatch.manifest import read_manifest
 from mlxbatch.models import catalogue
@@ -240,6 +241,7 @@ def run_settings(request: Request, chosen: Sequence[Chosen]) -> RunSettings:
         min_free=parse_bytes(profile.state.min_free),
         stop_at=request.stop_at,
         max_load=request.schedule.max_load,
+        headerless=rules(profile.decode.raw),
     )
 
 
@@ -259,6 +261,7 @@ def find_inputs(request: Request) -> Found:
         root=where.root,
         filters=where.filters,
         output=where.output,
+        also=request.profile.decode.raw,
     )
     check_speakers(request.speakers, request.options, found.items)
     return found
