@@ -26,11 +26,11 @@ def model_sha(directory: Path) -> str:
     files += [(f"weights {number}", path) for number, path in enumerate(weight_files(directory))]
     total = hashlib.sha256()
     for role, path in files:
-        total.update(f"{role} {_file_sha(path)}\n".encode())
+        total.update(f"{role} {file_sha(path)}\n".encode())
     return total.hexdigest()
 
 
-def _file_sha(path: Path) -> str:
+def file_sha(path: Path) -> str:
     try:
         note = _note(path)
         if known := _recall(note):
