@@ -89,7 +89,7 @@ class _Base(BaseHTTPRequestHandler):
     hub: HubServer
     protocol_version = "HTTP/1.1"
 
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, *args: Any) -> None:
         pass
 
     def answer(self, status: int, body: bytes = b"", **headers: str) -> None:
@@ -123,7 +123,7 @@ class _Api(_Base):
         else:
             self.refuse(404, "NoSuchPath")
 
-    do_HEAD = do_GET
+    do_HEAD = do_GET  # noqa: N815
 
     def _about(self, repo: str, revision: str, then: Callable[[str, str, dict[str, bytes]], None]) -> None:
         revisions = self.hub.repos.get(repo)

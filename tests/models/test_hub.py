@@ -129,8 +129,7 @@ def test_shards_come_by_their_index(hub: HubServer) -> None:
         ("model.safetensors weights.npz consolidated.safetensors", "model.safetensors"),
         ("weights.safetensors weights.npz", "weights.safetensors"),
         ("weights.npz other.npz", "weights.npz"),
-        ("model-1-of-2.safetensors model-2-of-2.safetensors x.safetensors",)
-        + ("model-1-of-2.safetensors model-2-of-2.safetensors",),
+        ("model-1-of-1.safetensors x.safetensors", "model-1-of-1.safetensors"),
         ("a.safetensors b.safetensors", "a.safetensors b.safetensors"),
         ("pytorch_model.bin model.onnx flax_model.msgpack", ""),
         ("model.fp32-00001-of-00002.safetensors sub/model.safetensors", ""),

@@ -5,7 +5,7 @@ begins them anew after an interrupt and never compares them with their hashes: p
 bounded number of times, checked against the published sha256, and land by rename.
 """
 
-from mlxbatch.models.hub.fetch import fetch
+from mlxbatch.models.hub.fetch import fetch, is_here
 from mlxbatch.models.hub.wanted import HUB_ID, Wanted, needed
 
-__all__ = ["HUB_ID", "Wanted", "fetch", "needed"]
+__all__ = ["HUB_ID", "Wanted", "fetch", "is_here", "needed"]

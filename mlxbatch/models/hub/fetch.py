@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
 import os
 import re
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from mlxbatch.models.hub.faults import AGAIN, Say, first_line, may_pass, not_her
 from mlxbatch.models.hub.large import fetch_large
 from mlxbatch.models.hub.wanted import RemoteFile, Wanted, needed
 from mlxbatch.models.identity import file_sha
+from mlxbatch.models.weights import weight_files
 
 if TYPE_CHECKING:
     from huggingface_hub.hf_api import ModelInfo
@@ -40,9 +42,24 @@ def fetch(wanted: Wanted, *, offline: bool, say: Say) -> Path:
             if not may_pass(error):
                 raise refusal(wanted, error) from error
             if here is not None:
-                say(f"{wanted}: the model hub cannot be reached ({first_line(error)}): taking what is in its cache here")
+                say(
+                    f"{wanted}: the model hub cannot be reached ({first_line(error)}): taking what is in its cache here"
+                )
             return _checked(wanted, here, not_reached(wanted, error))
         return _complete(wanted, info, here, say)
+
+
+def is_here(wanted: Wanted) -> bool:
+    """Whether the hub's cache has a snapshot of it with weights; their bytes are not compared with their hashes."""
+    with _quiet():
+        here = _snapshot(wanted)
+    if here is None:
+        return False
+    try:
+        weight_files(here)
+    except SetupError:
+        return False
+    return True
 
 
 def _look_up(wanted: Wanted, *, once: bool, say: Say) -> ModelInfo:
@@ -114,7 +131,7 @@ def _lay_out(wanted: Wanted, names: list[str], say: Say) -> Path:
 def _snapshot(wanted: Wanted) -> Path | None:
     """The snapshot that the hub's cache has under the name asked for; SetupError for a name that no repository has."""
     from huggingface_hub import try_to_load_from_cache
-    from huggingface_hub.utils import validate_repo_id
+    from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
     try:
         validate_repo_id(wanted.repo)
@@ -180,15 +197,15 @@ def _offline_by_environment() -> bool:
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """The hub's progress bars and warnings off, and back to what they were: what happens is said by us."""
-    from huggingface_hub.utils import logging
+    from huggingface_hub.utils import logging as hub_logging
     from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
 
-    bars, verbosity = not are_progress_bars_disabled(), logging.get_verbosity()
+    bars, verbosity = not are_progress_bars_disabled(), hub_logging.get_verbosity()
     disable_progress_bars()
-    logging.set_verbosity_error()
+    hub_logging.set_verbosity(logging.ERROR)
     try:
         yield
     finally:
-        logging.set_verbosity(verbosity)
+        hub_logging.set_verbosity(verbosity)
         if bars:
             enable_progress_bars()

@@ -61,7 +61,7 @@ def _continue(wanted: Wanted, commit: str, file: RemoteFile, part: Path, say: Sa
     """One attempt: ask where the file lies, as links to it run out, and append what is missing."""
     from huggingface_hub import get_hf_file_metadata, hf_hub_url
     from huggingface_hub.file_download import http_get
-    from huggingface_hub.utils import build_hf_headers
+    from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
 
     headers = build_hf_headers(library_name="mlxbatch")
     url = hf_hub_url(wanted.repo, file.name, revision=commit)
