@@ -8,7 +8,7 @@ from typing import Any
 from mlxbatch.models.catalogue import CatalogueModel
 from mlxbatch.words import minutes, size
 
-HEAD = ("NAME", "HERE", "LANGUAGES", "PARAMETERS", "MEMORY", "BITS", "BATCH", "SEGMENT", "LICENCE", "ENGINE")
+HEAD = ("NAME", "TASK", "LANGUAGES", "PARAMETERS", "MEMORY", "BITS", "BATCH", "SEGMENT", "LICENCE", "HERE")
 _TO_THE_RIGHT = frozenset({"LANGUAGES", "PARAMETERS", "MEMORY", "BITS", "BATCH", "SEGMENT"})
 
 
@@ -39,7 +39,7 @@ def record(model: CatalogueModel, here: bool) -> dict[str, Any]:
 def rows(found: Iterable[tuple[CatalogueModel, bool]]) -> Iterator[tuple[str, ...]]:
     yield HEAD
     for model, here in found:
-        yield (model.name, "yes" if here else "-", *_figures(model), model.licence, model.engine)
+        yield (model.name, model.task, *_figures(model), model.licence, "yes" if here else "no")
 
 
 def _figures(model: CatalogueModel) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 from mlxbatch.languages import LANGUAGES
@@ -173,7 +174,7 @@ def _merged(token: str, ranks: Mapping[str, int]) -> tuple[str, ...]:
     """
     parts, own = list(token), ranks[token]
     while len(parts) > 1:
-        pairs = [(ranks.get(a + b, own), place) for place, (a, b) in enumerate(zip(parts, parts[1:], strict=False))]
+        pairs = [(ranks.get(a + b, own), place) for place, (a, b) in enumerate(pairwise(parts))]
         rank, place = min(pairs)
         if rank >= own:
             break

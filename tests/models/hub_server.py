@@ -1,4 +1,4 @@
-"""A model hub on the loopback: its API, its file addresses with their headers, and a second server that holds LFS files.
+"""A model hub on the loopback: its API, its files with their headers, and a second server that holds the large ones.
 
 Faults are put into `faults` and happen one per answer of the file server, in that order; what it was asked is in `log`.
 """
