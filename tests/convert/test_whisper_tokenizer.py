@@ -23,7 +23,6 @@ from mlxbatch.convert.whisper_tokenizer import (
     read_ranks,
     special_tokens,
 )
-from mlxbatch.models.canonical import tokenizer_file
 from tests.models.tiny import MERGES, tiny_tokenizer
 
 BYTES = {bytes([byte]): byte for byte in range(256)}
@@ -35,9 +34,11 @@ def ranks_of(*words: bytes) -> dict[bytes, int]:
 
 
 def fill(ranks: dict[bytes, int], size: int) -> dict[bytes, int]:
-    """As many ranks as a vocabulary of that size has: the rest are words that no text has."""
+    """As many ranks as a vocabulary of that size has: the rest are pairs of bytes, from the last."""
     count = 50_256 if size == 51_864 else 50_257
-    return ranks | {b"\xff\xfe" + str(number).encode(): number for number in range(len(ranks), count)}
+    pairs = (bytes([a, b]) for a in range(255, -1, -1) for b in range(255, -1, -1))
+    others = (pair for pair in pairs if pair not in ranks)
+    return ranks | dict(zip(others, range(len(ranks), count), strict=False))
 
 
 def test_ranks_are_read_as_openai_writes_them() -> None:
@@ -109,9 +110,9 @@ def test_timestamps_are_put_back() -> None:
 
 
 @pytest.fixture(scope="module")
-def canonical() -> Callable[[int], dict[str, Any]]:
+def canonical(canonical_tokenizers: Path) -> Callable[[int], dict[str, Any]]:
     def read(size: int) -> dict[str, Any]:
-        tokenizer: dict[str, Any] = json.loads(tokenizer_file(size, offline=False, say=print).read_text("utf-8"))
+        tokenizer: dict[str, Any] = json.loads((canonical_tokenizers / f"whisper-{size}.json").read_text("utf-8"))
         return tokenizer
 
     return read
