@@ -92,10 +92,15 @@ def lacking_merges(tokenizer: Mapping[str, Any]) -> list[tuple[str, ...]]:
         known = made | {token["content"] for token in tokenizer["added_tokens"]}
         if not made <= set(vocab):
             raise ValueError("a merge that makes no token")
-        unmade = (_merged(token, vocab) for token in vocab if len(token) > 1 and token not in known)
+        text = (token for token in vocab if len(token) > 1 and token not in known and not _is_special(token))
+        unmade = (_merged(token, vocab) for token in text)
         return [parts for parts in unmade if len(parts) == 2]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ValueError("tokenizer.json: its model is no byte-pair encoding") from error
+
+
+def _is_special(token: str) -> bool:
+    return token.startswith("<|") and token.endswith("|>")
 
 
 def _pair(merge: Any) -> tuple[str, ...]:

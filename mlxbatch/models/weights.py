@@ -15,6 +15,8 @@ from mlxbatch.errors import SetupError, show
 
 Shape = tuple[int, ...]
 
+# How the files of settings and tokenizers end, beside the weights.
+SETTINGS = (".json", ".txt", ".model", ".tiktoken", ".jinja", ".vocab")
 INDEX = "model.safetensors.index.json"
 AGAIN = "the download was cut short or the file is damaged: fetch the model again"
 

@@ -37,6 +37,7 @@ class HubServer:
     gated: set[str] = field(default_factory=set)
     tokens: set[str] = field(default_factory=set)
     faults: list[Fault] = field(default_factory=list)
+    no_ranges: bool = False  # the file server sends all, whatever part it is asked for
     api_faults: list[int] = field(default_factory=list)  # statuses, one per answer of the API
     spoil_small: Callable[[bytes], bytes] | None = None  # what happens to the files that git keeps
     log: list[str] = field(default_factory=list)
@@ -192,7 +193,7 @@ class _Files(_Base):
 
     def _start(self, length: int) -> int:
         match = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range") or "")
-        return min(int(match[1]), length) if match else 0
+        return min(int(match[1]), length) if match and not self.hub.no_ranges else 0
 
     def _send(self, status: int, body: bytes, headers: dict[str, str], fault: Fault) -> None:
         if fault.drop is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -149,6 +150,13 @@ def test_a_connection_that_is_cut_is_gone_on_with(hub: HubServer, model_files: d
     starts = [int(asked[6:-1]) for asked in hub.ranges[1:] if asked]
     assert len(starts) == 2
     assert 0 < starts[0] < starts[1]
+
+
+def test_a_server_that_cannot_go_on_begins_anew(hub: HubServer, model_files: dict[str, bytes]) -> None:
+    hub.no_ranges = True
+    hub.faults += [Fault(drop=50_000)]
+    assert contents(get()) == model_files
+    assert len(hub.ranges) == 2
 
 
 def test_a_server_that_stumbles_is_asked_again(hub: HubServer, model_files: dict[str, bytes]) -> None:
@@ -336,6 +344,22 @@ def test_a_cache_that_cannot_be_written(hub: HubServer, tmp_path: Path) -> None:
     message = refused()
     assert str(tmp_path / "hf" / "hub") in message
     assert message.endswith("; HF_HOME sets another place")
+
+
+def test_a_disk_that_is_full(hub: HubServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    whole = large._Told.write
+
+    def write(self: large._Told, data: bytes) -> int:
+        if self.tell() >= 50_000:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return whole(self, data)
+
+    monkeypatch.setattr(large._Told, "write", write)
+    where = tmp_path / "hf" / "hub"
+    wanted = f"org/tiny: {where}: the disk is full; free some space and run again; HF_HOME sets another place"
+    assert refused() == wanted
+    assert len(hub.ranges) == 1  # it is not tried again
+    assert partials(tmp_path)[0].stat().st_size == 50_000
 
 
 # ---- processes

@@ -6,10 +6,10 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from mlxbatch.models.weights import SETTINGS
+
 HUB_ID = re.compile(r"(?P<repo>[\w-][\w.-]*/[\w-][\w.-]*)(?:@(?P<revision>\S+))?")
 
-# Settings and tokenizers of all families; never another framework's weights, or code.
-_SETTINGS = (".json", ".txt", ".model", ".tiktoken", ".jinja", ".vocab")
 _SHARD = re.compile(r"model-\d+-of-\d+\.safetensors")
 
 
@@ -40,11 +40,12 @@ def needed(names: Collection[str]) -> list[str]:
     """Of a repository's files those that a model in MLX's or Hugging Face's layout is loaded from.
 
     One set of weights: `model.safetensors`, else its shards, `weights.safetensors`, any other safetensors files, or
-    NumPy's `weights.npz`. Nothing in folders, no float32 copies beside them. Empty where there are no such weights.
+    NumPy's `weights.npz`. No code, no other framework's weights, nothing in folders, no float32 copies. Empty where
+    there are no such weights.
     """
     top = sorted(name for name in names if "/" not in name and "fp32" not in name)
     weights = _weights(top)
-    return [name for name in top if name.endswith(_SETTINGS) or name in weights] if weights else []
+    return [name for name in top if name.endswith(SETTINGS) or name in weights] if weights else []
 
 
 def _weights(top: Collection[str]) -> list[str]:
