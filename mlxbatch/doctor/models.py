@@ -48,6 +48,7 @@ def _wanted(case: Case) -> tuple[str, ...]:
 def _catalogue_model(name: str, download: int, *, wanted: bool) -> Iterator[Finding]:
     from mlxbatch.models.cache import model_directory
     from mlxbatch.models.check import check_whisper
+    from mlxbatch.models.repair import plan
 
     whose = f"{name}{', the profile names it' if wanted else ''}"
     directory = model_directory(name)
@@ -57,11 +58,17 @@ def _catalogue_model(name: str, download: int, *, wanted: bool) -> Iterator[Find
         yield Finding("warning", "models", what, remedy) if wanted else Finding("ok", "models", what)
         return
     try:
-        check_whisper(directory)
+        what, _ = plan(directory, offline=True, say=lambda text: None)
+        if not what:
+            check_whisper(directory)
     except SetupError as error:
         yield Finding("problem", "models", f"{whose}: not whole: {error}", remedy)
     else:
-        yield Finding("ok", "models", f"{whose}: whole")
+        yield (
+            Finding("note", "models", f"{whose}: {what}", remedy)
+            if what
+            else Finding("ok", "models", f"{whose}: whole")
+        )
 
 
 def _other_model(name: str) -> Finding:

@@ -32,19 +32,24 @@ def repaired(directory: Path, name: str, *, offline: bool, say: Say) -> Path:
 
     Raises SetupError where the canonical tokenizer cannot be fetched. What is broken otherwise is for `models.check`.
     """
-    dims = _whisper_dims(directory)
-    if dims is None:
-        return directory
-    own = directory / "tokenizer.json"
-    if own.exists():
-        what, files = _completed(own, dims.n_vocab)
-    else:
-        what, files = _canonical(own, dims, offline=offline, say=say)
+    what, files = plan(directory, offline=offline, say=say)
     if not what:
         return directory
     overlay = _overlay(directory, files)
     say(f"{name}: {what}; the model itself is left as it is")
     return overlay
+
+
+def plan(directory: Path, *, offline: bool, say: Say) -> tuple[str, Files]:
+    """What is wrong and is done about it, for people, and the files of the repaired model that are not its own.
+
+    "" where nothing can or need be done. Raises SetupError as `repaired` does.
+    """
+    dims = _whisper_dims(directory)
+    if dims is None:
+        return "", {}
+    own = directory / "tokenizer.json"
+    return _completed(own, dims.n_vocab) if own.exists() else _canonical(own, dims, offline=offline, say=say)
 
 
 def _whisper_dims(directory: Path) -> Dims | None:

@@ -9,7 +9,7 @@ import pytest
 from mlxbatch.doctor.finding import Case, Finding
 from mlxbatch.doctor.models import check
 
-from ..models.tiny import write_tiny_whisper
+from ..models.tiny import tiny_tokenizer, write_json, write_tiny_whisper
 
 HUB_SUMMARY = "models of the hub on this machine"
 ANOTHER = "name the directory of a whole model, with --model or in the profile"
@@ -58,6 +58,17 @@ def test_an_incomplete_one_is_named_with_the_remedy(place: Path, name: str) -> N
     assert (found.level, found.remedy) == ("problem", "mlxbatch models pull whisper-base")
     assert "not whole" in found.what
     assert str(base(place)) in found.what
+
+
+def test_one_that_a_run_would_repair(place: Path) -> None:
+    """As whisper-base was before its lost merge was noticed."""
+    tokenizer = tiny_tokenizer()
+    del tokenizer["model"]["merges"][0]
+    write_json(write_tiny_whisper(base(place)) / "tokenizer.json", tokenizer)
+    found = last(Case())
+    assert (found.level, found.remedy) == ("note", "mlxbatch models pull whisper-base")
+    assert "its tokenizer.json lacks 1 of its merges: taking a completed copy" in found.what
+    assert not (place / "cache" / "repaired").exists()
 
 
 def test_a_directory_that_is_no_model(place: Path) -> None:
