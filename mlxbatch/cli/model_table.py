@@ -1,14 +1,20 @@
-"""The catalogue as people read it, a line per model, and as programs do."""
+"""The catalogue as people read it, a line per model, and as programs do.
+
+`python -m mlxbatch.cli.model_table docs/models.md` makes the document's table anew.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
-from mlxbatch.models.catalogue import CatalogueModel
+from mlxbatch.models.catalogue import CATALOGUE, CatalogueModel
 from mlxbatch.words import minutes, size
 
 HEAD = ("NAME", "TASK", "LANGUAGES", "PARAMETERS", "MEMORY", "BITS", "BATCH", "SEGMENT", "LICENCE", "HERE")
+BEGIN, END = "<!-- catalogue: begin (generated) -->", "<!-- catalogue: end -->"
 _TO_THE_RIGHT = frozenset({"LANGUAGES", "PARAMETERS", "MEMORY", "BITS", "BATCH", "SEGMENT"})
 
 
@@ -80,3 +86,28 @@ def details(model: CatalogueModel, here: bool) -> Iterator[str]:
         yield f"parameters   {_parameters(facts.parameters)}, as published at {facts.source}"
         yield f"memory       {size(facts.memory_bytes)} of weights: parameters times {facts.bits} bits"
         yield f"begin with   {facts.bits} bits, batches of {facts.batch}, segments of {minutes(facts.segment_seconds)}"
+
+
+def markdown() -> str:
+    """The catalogue as the table of docs/models.md."""
+    head = ("name", "languages", "parameters", "memory", "bits", "batch", "segment", "licence", "comes from")
+    lines = [
+        (f"`{model.name}`", *_figures(model), model.licence, f"`{model.hub}`" if model.hub else model.where)
+        for model in CATALOGUE
+        if model.facts
+    ]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in (head, ("---",) * len(head), *lines))
+
+
+def updated(text: str) -> str:
+    """A document with the table between its markers made anew; ValueError where it has no markers."""
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise ValueError(f"no {BEGIN} ... {END}")
+    return f"{before}{BEGIN}\n{markdown()}{END}{after}"
+
+
+if __name__ == "__main__":
+    document = Path(sys.argv[1])
+    document.write_text(updated(document.read_text("utf-8")), "utf-8")
