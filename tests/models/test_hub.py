@@ -12,10 +12,12 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from mlxbatch.errors import SetupError
-from mlxbatch.models.hub import Wanted, faults, fetch, large, needed
+from mlxbatch.models.hub import Wanted, faults, fetch, is_here, large, needed
 
 from .hub_server import Fault, HubServer, commit, serve
 from .tiny import write_tiny_whisper
@@ -240,6 +242,14 @@ def test_a_file_damaged_in_the_cache_is_not_used_offline(hub: HubServer) -> None
     assert not path.exists()
 
 
+def test_a_snapshot_without_its_weights_is_none(hub: HubServer) -> None:
+    (get() / "model.safetensors").unlink()
+    assert refused(offline=True).startswith("org/tiny is not in the hub's cache on this machine")
+    assert not is_here(Wanted(REPO, REPO))
+    get()
+    assert is_here(Wanted(REPO, REPO))
+
+
 def test_a_file_missing_in_the_cache_is_fetched(hub: HubServer, model_files: dict[str, bytes]) -> None:
     path = get() / "tokenizer.json"
     path.unlink()
@@ -364,26 +374,23 @@ def test_a_disk_that_is_full(hub: HubServer, monkeypatch: pytest.MonkeyPatch, tm
 
 # ---- processes
 
-SCRIPT = """
-import sys
-from mlxbatch.models.hub import Wanted, fetch
-print(fetch(Wanted("org/large", "org/large"), offline=False, say=lambda text: print("SAID", text, flush=True)))
-"""
-
 
 @pytest.fixture
-def large_files(hub: HubServer) -> dict[str, bytes]:
+def large_files(hub: HubServer, tmp_path: Path) -> dict[str, bytes]:
     """A model of three of the pieces, of 10 MiB, in which the hub's library writes."""
-    files = {"config.json": b"{}", "model.safetensors": os.urandom(25_000_000)}
+    save_file({"x": np.zeros(25_000_000, np.uint8)}, tmp_path / "large.safetensors")
+    whole = (tmp_path / "large.safetensors").read_bytes()
+    files = {"config.json": b'{"model_type": "parakeet"}', "model.safetensors": whole}
     hub.repos["org/large"] = {"main": files}
     hub.__post_init__()
     return files
 
 
-def start(hub: HubServer, tmp_path: Path) -> subprocess.Popen[str]:
+def pull(hub: HubServer, tmp_path: Path) -> subprocess.Popen[str]:
+    """`mlxbatch models pull`, with the hub's settings as users set them."""
     env = {"HF_HOME": str(tmp_path / "hf"), "HF_ENDPOINT": hub.endpoint, "MLXBATCH_CACHE": str(tmp_path / "cache")}
     env |= {"NO_PROXY": "127.0.0.1", "PATH": "", "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-c", SCRIPT]
+    command = [sys.executable, "-m", "mlxbatch", "models", "pull", "org/large"]
     return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -398,22 +405,26 @@ def until(condition: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def test_ctrl_c_leaves_a_part_that_the_next_fetch_goes_on_from(
-    hub: HubServer, large_files: dict[str, bytes], tmp_path: Path
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
+def test_a_stop_leaves_a_part_that_the_next_fetch_goes_on_from(
+    hub: HubServer, large_files: dict[str, bytes], tmp_path: Path, sent: signal.Signals, code: int
 ) -> None:
     held = threading.Event()
     hub.faults += [Fault(drop=12_000_000, wait=held)]
-    process = start(hub, tmp_path)
+    process = pull(hub, tmp_path)
     try:
         until(lambda: begun(tmp_path))
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
+        process.send_signal(sent)
+        _, said = process.communicate(timeout=60)
     finally:
         held.set()
         process.kill()
+    assert process.returncode == code
+    assert "Traceback" not in said
+    assert "trying again" not in said
     (part,) = partials(tmp_path)
     kept = part.stat().st_size
-    assert kept == 10 << 20
+    assert 0 < kept <= 10 << 20
     hub.ranges.clear()
     assert contents(get("org/large")) == large_files
     assert hub.ranges == [f"bytes={kept}-"]
@@ -424,21 +435,20 @@ def test_of_two_processes_one_fetches_and_both_get_it(
 ) -> None:
     held = threading.Event()
     hub.faults += [Fault(drop=12_000_000, wait=held)]
-    first = start(hub, tmp_path)
+    first = pull(hub, tmp_path)
     processes = [first]
     try:
         until(lambda: begun(tmp_path))
-        processes.append(second := start(hub, tmp_path))
-        assert second.stdout is not None
-        said = iter(second.stdout.readline, "")
-        waits = next(line for line in said if "waiting" in line)
+        processes.append(second := pull(hub, tmp_path))
+        assert second.stderr is not None
+        waits = next(line for line in iter(second.stderr.readline, "") if "waiting" in line)
         held.set()
-        paths = {process.communicate(timeout=60)[0].splitlines()[-1] for process in processes}
+        paths = {process.communicate(timeout=60)[0].strip() for process in processes}
     finally:
         held.set()
         for process in processes:
             process.kill()
-    assert waits == "SAID org/large: model.safetensors: another process is fetching it, waiting\n"
+    assert waits == "mlxbatch: org/large: model.safetensors: another process is fetching it, waiting\n"
     assert len(paths) == 1
     assert contents(Path(paths.pop())) == large_files
     assert hub.ranges == [None, f"bytes={10 << 20}-"]  # one whole request that was cut, and the rest of the file

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from mlxbatch.errors import SetupError, show
+from mlxbatch.errors import MlxBatchError, SetupError, show
 from mlxbatch.models.hub.wanted import Wanted
 
 Say = Callable[[str], None]
@@ -33,7 +33,10 @@ def patiently(action: Callable[[], Done], what: object, say: Say) -> Done:
 
 
 def may_pass(error: Exception) -> bool:
-    """Whether it is the network's or the server's fault; not what the hub decides, and nothing on this machine."""
+    """Whether it is the network's or the server's fault; not what the hub decides, and nothing on this machine.
+
+    Nor a stop: signals arrive as errors of ours.
+    """
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
     if isinstance(error, HfHubHTTPError):
@@ -41,7 +44,7 @@ def may_pass(error: Exception) -> bool:
     if isinstance(error, LocalEntryNotFoundError):  # how the library says that the server did not answer
         return True
     # The errors of its HTTP library, which it has changed before, come through as they are: they are what is left.
-    return not of_the_disk(error) and not isinstance(error, SetupError | ValueError | TypeError | AttributeError)
+    return not of_the_disk(error) and not isinstance(error, MlxBatchError | ValueError | TypeError | AttributeError)
 
 
 def of_the_disk(error: Exception) -> bool:
@@ -50,8 +53,11 @@ def of_the_disk(error: Exception) -> bool:
 
 
 def refusal(wanted: Wanted, error: Exception) -> Exception:
-    """The error to raise where the hub does not give a model: why, and what to do, in one line."""
-    return error if of_the_disk(error) or isinstance(error, SetupError) else SetupError(_why_not(wanted, error))
+    """The error to raise where the hub does not give a model: why, and what to do, in one line.
+
+    A stop, and what the disk says, stay what they are.
+    """
+    return error if of_the_disk(error) or isinstance(error, MlxBatchError) else SetupError(_why_not(wanted, error))
 
 
 def _why_not(wanted: Wanted, error: Exception) -> str:

@@ -53,10 +53,12 @@ def is_here(wanted: Wanted) -> bool:
     """Whether the hub's cache has a snapshot of it with weights; their bytes are not compared with their hashes."""
     with _quiet():
         here = _snapshot(wanted)
-    if here is None:
-        return False
+    return here is not None and _has_weights(here)
+
+
+def _has_weights(snapshot: Path) -> bool:
     try:
-        weight_files(here)
+        weight_files(snapshot)
     except SetupError:
         return False
     return True
@@ -74,8 +76,8 @@ def _look_up(wanted: Wanted, *, once: bool, say: Say) -> ModelInfo:
 
 
 def _checked(wanted: Wanted, here: Path | None, otherwise: str) -> Path:
-    """What an earlier fetch left; SetupError with `otherwise` where there is nothing."""
-    if here is None:
+    """What an earlier fetch left; SetupError with `otherwise` where there is nothing, or no weights."""
+    if here is None or not _has_weights(here):
         raise SetupError(otherwise)
     _refuse_damaged(wanted, here)
     return here
