@@ -5,6 +5,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+# Likenesses (the ratio of Python's difflib) that differ by less do not say which of two names was meant.
+_ABOUT_AS_NEAR = 0.02
+
 
 def size(number: int) -> str:
     """Bytes in powers of 1000: "812 MB", "1.2 GB"."""
@@ -59,9 +62,6 @@ def nearest(name: str, known: Iterable[str], likeness: float = 0.4) -> str:
     if len(found) == 2 and _likeness(name, found[1]) < _likeness(name, found[0]) - _ABOUT_AS_NEAR:
         del found[1]
     return f"; did you mean {' or '.join(map(repr, found))}?" if found else ""
-
-
-_ABOUT_AS_NEAR = 0.02
 
 
 def _likeness(name: str, known: str) -> float:

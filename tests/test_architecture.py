@@ -60,6 +60,7 @@ PURE += (
     *(f"report.{name}" for name in ("figures", "causes", "compare", "conditions", "names", "verdict")),
 )
 PURE += tuple(f"report.{name}" for name in ("content", "sections", "series", "data"))
+PURE += ("convert.whisper_tokenizer", "models.facts", "models.hub.wanted")
 PURE_IMPORTS_NO = ("mlx", "soundfile", "soxr", "multiprocessing", "sqlite3", "threading")
 
 
