@@ -329,14 +329,22 @@ def test_the_hub_cannot_be_reached(hub: HubServer, monkeypatch: pytest.MonkeyPat
     assert message.endswith("run `mlxbatch models pull org/tiny` with a network, or name a model's directory")
 
 
-def test_a_hub_that_is_down_does_not_matter_for_a_model_it_gave_before(
-    hub: HubServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("status", [503, 401, 403, 429])
+def test_a_hub_that_does_not_answer_does_not_matter_for_a_model_it_gave_before(hub: HubServer, status: int) -> None:
     first = get()
-    hub.api_faults += [503] * 9
+    hub.api_faults += [status] * 9
     said: list[str] = []
     assert get(said=said) == first
-    assert "taking what is in its cache here" in said[-1]
+    assert said[-1].endswith("): taking what is in its cache here")
+    assert len(hub.api_faults) == 8  # asked once
+
+
+def test_files_that_others_fetched_are_not_looked_at(hub: HubServer) -> None:
+    snapshot = get()
+    blob = snapshot.parents[1] / "blobs" / ("0" * 64)
+    blob.write_bytes(b"a pickle that is not what it should be")
+    (snapshot / "pytorch_model.bin").symlink_to(blob)
+    assert get() == get(offline=True) == snapshot
 
 
 def test_what_was_never_fetched_cannot_be_had_offline(hub: HubServer, monkeypatch: pytest.MonkeyPatch) -> None:

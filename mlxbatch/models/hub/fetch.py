@@ -39,14 +39,20 @@ def fetch(wanted: Wanted, *, offline: bool, say: Say) -> Path:
         try:
             info = _look_up(wanted, once=here is not None, say=say)
         except Exception as error:
-            if not may_pass(error):
-                raise refusal(wanted, error) from error
-            if here is not None:
-                say(
-                    f"{wanted}: the model hub cannot be reached ({first_line(error)}): taking what is in its cache here"
-                )
-            return _checked(wanted, here, not_reached(wanted, error))
+            return _instead(wanted, here, error, say)
         return _complete(wanted, info, here, say)
+
+
+def _instead(wanted: Wanted, here: Path | None, error: Exception, say: Say) -> Path:
+    """What an earlier fetch left, whatever the hub says now; else an error that says what it said."""
+    refused = refusal(wanted, error)
+    if refused is error:  # a stop, or the disk
+        raise error
+    if here is None and not may_pass(error):
+        raise refused from error
+    path = _checked(wanted, here, not_reached(wanted, error))
+    say(f"{wanted}: the model hub does not answer for it ({first_line(error)}): taking what is in its cache here")
+    return path
 
 
 def is_here(wanted: Wanted) -> bool:
@@ -155,7 +161,9 @@ def _refuse_damaged(wanted: Wanted, snapshot: Path) -> None:
 
 
 def _damaged(snapshot: Path) -> list[Path]:
-    return [path for path in sorted(snapshot.iterdir()) if path.is_file() and not _as_published(path)]
+    """Those of the files that are used; others fetched more, and their pickles are none of our business."""
+    paths = [snapshot / name for name in needed([path.name for path in snapshot.iterdir()])]
+    return [path for path in paths if path.is_file() and not _as_published(path)]
 
 
 def _as_published(path: Path) -> bool:
