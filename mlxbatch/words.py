@@ -7,6 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from mlxbatch.types import WindowStats
 
+# Likenesses (the ratio of Python's difflib) that differ by less do not say which of two names was meant.
+_ABOUT_AS_NEAR = 0.02
+
 
 def size(number: int) -> str:
     """Bytes in powers of 1000: "812 MB", "1.2 GB"."""
@@ -79,10 +82,17 @@ def cut_off(windows: Sequence[WindowStats]) -> list[str]:
 def nearest(name: str, known: Iterable[str], likeness: float = 0.4) -> str:
     """ "; did you mean 'rtfx'?" where one of the known names is near, else nothing: the end of an error's line.
 
-    `likeness` is the least that counts as near, from 0 to 1 (the ratio of Python's difflib).
+    Of two that are about as near both are named. `likeness` is the least that counts as near, from 0 to 1 (the ratio of
+    Python's difflib).
     """
-    found = near(name, known, likeness)
-    return f"; did you mean {found!r}?" if found else ""
+    found = difflib.get_close_matches(name, list(known), n=2, cutoff=likeness)
+    if len(found) == 2 and _likeness(name, found[1]) < _likeness(name, found[0]) - _ABOUT_AS_NEAR:
+        del found[1]
+    return f"; did you mean {' or '.join(map(repr, found))}?" if found else ""
+
+
+def _likeness(name: str, known: str) -> float:
+    return difflib.SequenceMatcher(None, known, name).ratio()
 
 
 def near(name: str, known: Iterable[str], likeness: float) -> str:

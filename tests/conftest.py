@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from mlxbatch import blas
+from mlxbatch.convert.whisper_tokenizer import SIZES
 from mlxbatch.models import catalogue
+from mlxbatch.models.canonical import tokenizer_file
 from mlxbatch.models.fetch import pull
 
 # A shell that starts the tests in the background ignores Ctrl-C for them, and what is ignored is inherited.
@@ -38,3 +40,10 @@ def whisper_base() -> Path:
     model = catalogue.find("whisper-base")
     assert model is not None
     return pull(model, print)
+
+
+@pytest.fixture(scope="session")
+def canonical_tokenizers(whisper_base: Path) -> Path:
+    """The real canonical tokenizers, a tokenizer.json per vocabulary size, in the same cache."""
+    files = {tokenizer_file(size, offline=False, say=print) for size in SIZES}
+    return files.pop().parent

@@ -73,6 +73,7 @@ PURE += (
 )
 PURE += ("patterns", "engines.whisper.footprint", "engines.whisper.layout")
 PURE += tuple(f"report.{name}" for name in ("content", "sections", "series", "data"))
+PURE += ("convert.whisper_tokenizer", "models.facts", "models.hub.wanted")
 PURE_IMPORTS_NO = ("mlx", "soundfile", "soxr", "av", "multiprocessing", "sqlite3", "threading")
 
 

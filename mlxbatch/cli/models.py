@@ -1,4 +1,4 @@
-"""`mlxbatch models`: which there are, fetching one ahead of a run, where one lies."""
+"""`mlxbatch models`: which there are, what is known of one, fetching one ahead of a run, where one lies."""
 
 from __future__ import annotations
 
@@ -24,31 +24,44 @@ def _models(context: typer.Context) -> None:
         print(context.get_help())
 
 
-@app.command("list")
+@app.command("list", epilog="Example: mlxbatch models list --json | jq -r 'select(.on_disk) | .name'")
 def list_models(as_json: options.Json = False, debug: options.Debug = False) -> None:
-    """The models that have a short name, with licence and size, and whether they are on this machine."""
+    """The models that have a short name: languages, size, recommended settings, licence, and whether they are here.
+
+    Any other model of these families works as well, by its directory or its hub id.
+    """
+    from mlxbatch.cli.model_table import record, rows, table
     from mlxbatch.models.catalogue import CATALOGUE
-    from mlxbatch.models.fetch import is_fetched
-    from mlxbatch.words import size
+    from mlxbatch.models.resolve import on_disk
 
-    for model in CATALOGUE:
-        here = is_fetched(model)
-        record = {
-            "name": model.name,
-            "task": model.task,
-            "size_bytes": model.size_bytes,
-            "licence": model.licence,
-            "on_disk": here,
-            "title": model.title,
-        }
-        where = "on disk" if here else "not fetched"
-        text = f"{model.name}  {model.task}  {size(model.size_bytes)}  {model.licence}  {where}  {model.title}"
-        print(json.dumps(record) if as_json else text)
+    found = [(model, on_disk(model)) for model in CATALOGUE]
+    for line in (json.dumps(record(*one)) for one in found) if as_json else table(rows(found)):
+        print(line)
 
 
-@app.command("pull", epilog="Example: mlxbatch models pull whisper-base")
+@app.command("show", epilog="Example: mlxbatch models show whisper-large-v3-turbo")
+def show_model(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A name of `mlxbatch models list`.")],
+    as_json: options.Json = False,
+    debug: options.Debug = False,
+) -> None:
+    """All that is known of one model of the list, and where each figure comes from."""
+    from mlxbatch.cli.model_table import details, record
+    from mlxbatch.models.resolve import known, on_disk
+
+    model = known(name)
+    here = on_disk(model)
+    for line in (json.dumps(record(model, here)),) if as_json else details(model, here):
+        print(line)
+
+
+@app.command("pull", epilog="Example: mlxbatch models pull whisper-large-v3-turbo")
 def pull_model(name: Name, debug: options.Debug = False) -> None:
-    """Fetch a model onto this machine, check that it is whole, and print its directory."""
+    """Fetch a model onto this machine, check that it is whole, and print its directory.
+
+    A download that was cut goes on where it stopped. Models of the hub go into the hub's own cache (HF_HOME); for
+    private ones, and those with terms to accept, log in with `hf auth login` or set HF_TOKEN.
+    """
     _print_path(name, offline=False)
 
 

@@ -22,7 +22,7 @@ from mlxbatch.governor import Policy
 from mlxbatch.headerless import rules
 from mlxbatch.ledger import inference_key, rendering_key
 from mlxbatch.manifest import read_manifest
-from mlxbatch.models import catalogue
+from mlxbatch.models.architecture import engine_of
 from mlxbatch.models.resolve import resolve
 from mlxbatch.overseer import Oversight
 from mlxbatch.pacing import clock
@@ -139,8 +139,7 @@ class Chosen:
 def choose(name: str, *, offline: bool, say: Callable[[str], None]) -> Chosen:
     """Find the model and the engine that runs it, fetching it unless `offline`; SetupError where it is not whole."""
     found = resolve(name, offline=offline, say=say)
-    known = catalogue.find(name)
-    return Chosen(known.engine if known else "whisper", name, found.sha, found.path)
+    return Chosen(engine_of(found.path), name, found.sha, found.path)
 
 
 def engine_spec(profile: Profile, chosen: Chosen) -> EngineSpec:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
 from mlxbatch.convert.ctranslate2 import Checkpoint, read_ctranslate2
+from mlxbatch.convert.whisper_tokenizer import END, NO_TIMESTAMPS, START, add_merges, add_timestamps
 from mlxbatch.engines.whisper.layout import Dims, expected_shapes
 
 Tensor = NDArray[np.float16]
@@ -23,8 +24,6 @@ SAMPLE_RATE = 16_000
 HOP_LENGTH = 160
 WINDOW_LENGTH = 400
 CHUNK_SECONDS = 30
-TIMESTAMPS = 1501  # 0.00 to 30.00 s in steps of 0.02 s
-START, END, NO_TIMESTAMPS = "<|startoftranscript|>", "<|endoftext|>", "<|notimestamps|>"
 META_KEYS = ("alignment_heads", "lang_ids", "suppress_ids", "suppress_ids_begin")
 
 
@@ -39,6 +38,7 @@ def convert_ctranslate2(source: Path, target: Path) -> None:
     dims = dims_of(checkpoint)
     add_timestamps(tokenizer, dims.n_vocab)
     decoding = generation_config(meta, tokenizer, dims)
+    add_merges(tokenizer)
     tensors = whisper_tensors(checkpoint, dims)
     target.mkdir(parents=True)
     save_file(tensors, target / "model.safetensors", metadata={"format": "mlx"})
@@ -202,26 +202,6 @@ def sinusoids(length: int, channels: int, max_timescale: float = 10_000.0) -> ND
     rates = np.exp(-np.log(max_timescale) / (half - 1) * np.arange(half))
     angles = np.arange(length)[:, None] * rates[None, :]
     return np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
-
-
-def add_timestamps(tokenizer: dict[str, Any], n_vocab: int) -> None:
-    """Append the 1,501 tokens `<|0.00|>` to `<|30.00|>` that CTranslate2's tokenizer.json leaves out, in place.
-
-    They are the vocabulary's last. Raises ValueError where they do not fill it exactly.
-    """
-    added = tokenizer["added_tokens"]
-    if any(token["content"] == "<|0.00|>" for token in added):
-        return
-    first = max(token["id"] for token in added) + 1
-    if first + TIMESTAMPS != n_vocab:
-        raise ValueError(f"tokenizer.json: {first} tokens and {TIMESTAMPS} timestamps do not make {n_vocab}")
-    added.extend(_timestamp(first + step, 0.02 * step) for step in range(TIMESTAMPS))
-
-
-def _timestamp(token_id: int, seconds: float) -> dict[str, Any]:
-    # Not special, as in OpenAI's published tokenizers: skipping special tokens must keep the timestamps.
-    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized", "special"), False)
-    return {"id": token_id, "content": f"<|{seconds:.2f}|>", **flags}
 
 
 def model_config(dims: Dims) -> dict[str, Any]:

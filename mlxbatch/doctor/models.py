@@ -11,15 +11,29 @@ from mlxbatch.words import size
 
 def check(case: Case) -> Iterator[Finding]:
     from mlxbatch.models.cache import models_root
-    from mlxbatch.models.catalogue import CATALOGUE, names
+    from mlxbatch.models.catalogue import CATALOGUE, find
 
     wanted = _wanted(case)
     yield Finding("ok", "models", f"fetched models are kept in {show(models_root())}")
-    for model in CATALOGUE:
+    packages = [model for model in CATALOGUE if model.sources]
+    for model in packages:
         yield from _catalogue_model(model.name, model.size_bytes, wanted=model.name in wanted)
+    yield _of_the_hub()
     for name in wanted:
-        if name not in names():
+        known = find(name)
+        if known is None or not known.sources:
             yield _other_model(name)
+
+
+def _of_the_hub() -> Finding:
+    """Which of the catalogue's hub models are in the hub's cache; whether they are whole is seen when one is used."""
+    from mlxbatch.models.catalogue import CATALOGUE
+    from mlxbatch.models.resolve import on_disk
+
+    models = [model for model in CATALOGUE if not model.sources]
+    here = [model.name for model in models if on_disk(model)]
+    what = f"{', '.join(here) or 'none'} of the catalogue's {len(models)} models of the hub on this machine"
+    return Finding("ok", "models", what)
 
 
 def _wanted(case: Case) -> tuple[str, ...]:
@@ -34,6 +48,7 @@ def _wanted(case: Case) -> tuple[str, ...]:
 def _catalogue_model(name: str, download: int, *, wanted: bool) -> Iterator[Finding]:
     from mlxbatch.models.cache import model_directory
     from mlxbatch.models.check import check_whisper
+    from mlxbatch.models.repair import plan
 
     whose = f"{name}{', the profile names it' if wanted else ''}"
     directory = model_directory(name)
@@ -43,11 +58,17 @@ def _catalogue_model(name: str, download: int, *, wanted: bool) -> Iterator[Find
         yield Finding("warning", "models", what, remedy) if wanted else Finding("ok", "models", what)
         return
     try:
-        check_whisper(directory)
+        what, _ = plan(directory, offline=True, say=lambda text: None)
+        if not what:
+            check_whisper(directory)
     except SetupError as error:
         yield Finding("problem", "models", f"{whose}: not whole: {error}", remedy)
     else:
-        yield Finding("ok", "models", f"{whose}: whole")
+        yield (
+            Finding("note", "models", f"{whose}: {what}", remedy)
+            if what
+            else Finding("ok", "models", f"{whose}: whole")
+        )
 
 
 def _other_model(name: str) -> Finding:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from mlxbatch.models.facts import HUB_MODELS, WHISPER_SOURCE, WINDOW, Facts, HubModel
 from mlxbatch.types import Task
 
 
@@ -22,16 +23,28 @@ class Wheel:
 
 @dataclass(frozen=True, slots=True)
 class CatalogueModel:
-    """A model by its short name. `size_bytes` is the download; `pins` are sha256 of the unpacked, joined files."""
+    """A model by its short name, from packages (`sources`) or from the model hub (`hub`, as org/name).
+
+    `size_bytes` is the download, 0 where the hub alone knows; `pins` are sha256 of the unpacked, joined files. `gated`
+    are models whose terms have to be accepted on the hub before it gives them.
+    """
 
     name: str
     task: Task
     engine: str
     title: str
     licence: str
-    size_bytes: int
-    sources: tuple[Wheel, ...]
+    size_bytes: int = 0
+    sources: tuple[Wheel, ...] = ()
     pins: tuple[tuple[str, str], ...] = ()
+    hub: str = ""
+    gated: bool = False
+    facts: Facts | None = None
+
+    @property
+    def where(self) -> str:
+        """Where its files come from: "package index", or "hub"."""
+        return "package index" if self.sources else "hub"
 
 
 def find(name: str) -> CatalogueModel | None:
@@ -60,15 +73,30 @@ def _whisper_base() -> Iterator[Wheel]:
     )
 
 
+def _from_hub(model: HubModel) -> CatalogueModel:
+    return CatalogueModel(
+        name=model.name,
+        task="transcribe",
+        engine=model.engine,
+        title=model.title,
+        licence=model.licence,
+        hub=model.repo,
+        gated=model.gated,
+        facts=model.facts,
+    )
+
+
 CATALOGUE: tuple[CatalogueModel, ...] = (
     CatalogueModel(
         name="whisper-base",
         task="transcribe",
         engine="whisper",
-        title="OpenAI Whisper base, multilingual, 74 M parameters",
+        title="OpenAI Whisper base, multilingual",
         licence="MIT",
         size_bytes=133_343_666,
         sources=tuple(_whisper_base()),
         pins=(("model.bin", "d01c3014881c9c6f3133c182f3d2887eb6ca1c789a7538c5c007196857a0a6a9"),),
+        facts=Facts(74_000_000, 99, 16, 16, WINDOW, WHISPER_SOURCE),
     ),
+    *(_from_hub(model) for model in HUB_MODELS),
 )

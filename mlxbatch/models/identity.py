@@ -8,29 +8,39 @@ import os
 from pathlib import Path
 
 from mlxbatch.errors import SetupError, show
+from mlxbatch.models.architecture import architecture, read_json
 from mlxbatch.models.cache import cache_root
-from mlxbatch.models.weights import weight_files
+from mlxbatch.models.weights import SETTINGS, weight_files
 
-# The generation config is in it for the tokens it suppresses; its absence is as good as any content.
-SETTINGS = ("config.json", "generation_config.json", "tokenizer.json")
+# Of a Whisper. The generation config is in it for the tokens it suppresses; its absence is as good as any content.
+WHISPER_SETTINGS = ("config.json", "generation_config.json", "tokenizer.json")
 
 
 def model_sha(directory: Path) -> str:
-    """sha256 (hex) over the config, tokenizer and weight files of a model directory.
+    """sha256 (hex) over the settings, tokenizer and weight files of a model directory.
 
     Where the directory lies, and what its weight files are called, does not matter. Hashes of files are kept in the
     cache by path, size, mtime and inode, so only the first call reads the weights; nothing is written beside the
     model. Raises SetupError where files are missing or unreadable.
     """
-    files = [(name, directory / name) for name in SETTINGS if (directory / name).exists()]
+    files = [(name, directory / name) for name in _settings(directory)]
     files += [(f"weights {number}", path) for number, path in enumerate(weight_files(directory))]
     total = hashlib.sha256()
     for role, path in files:
-        total.update(f"{role} {_file_sha(path)}\n".encode())
+        total.update(f"{role} {file_sha(path)}\n".encode())
     return total.hexdigest()
 
 
-def _file_sha(path: Path) -> str:
+def _settings(directory: Path) -> list[str]:
+    """Files beside the weights that may decide the output: of architectures but Whisper's, all settings there are."""
+    if architecture(read_json(directory / "config.json")) == "whisper":
+        return [name for name in WHISPER_SETTINGS if (directory / name).exists()]
+    names = sorted(path.name for path in directory.iterdir() if path.is_file())
+    return [name for name in names if name.endswith(SETTINGS) and not name.endswith(".index.json")]
+
+
+def file_sha(path: Path) -> str:
+    """sha256 (hex) of a file, from the cache where the file has not changed since. Raises SetupError."""
     try:
         note = _note(path)
         if known := _recall(note):

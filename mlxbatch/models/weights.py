@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO, Any
 
+import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from mlxbatch.errors import SetupError, show
 
 Shape = tuple[int, ...]
 
+# How the files of settings and tokenizers end, beside the weights.
+SETTINGS = (".json", ".txt", ".model", ".tiktoken", ".jinja", ".vocab")
 INDEX = "model.safetensors.index.json"
 AGAIN = "the download was cut short or the file is damaged: fetch the model again"
 
 
 def weight_files(directory: Path) -> tuple[Path, ...]:
-    """The *.safetensors that make up the model, in order.
+    """The files that make up the model's weights, in order.
 
-    `model.safetensors` wins over the shards of an index, those over `weights.safetensors` (mlx-examples' name), and
-    any other names come last; so a leftover beside the model is not loaded with it.
+    `model.safetensors` wins over the shards of an index, those over `weights.safetensors` and any other safetensors,
+    and these over the `weights.npz` of the first conversions for MLX; so a leftover beside the model is not loaded
+    with it.
 
     Raises SetupError where there are none or a shard is missing.
     """
@@ -32,13 +38,14 @@ def weight_files(directory: Path) -> tuple[Path, ...]:
         return (single,)
     if others := sorted(directory.glob("*.safetensors")):
         return tuple(others)
+    if (archive := directory / "weights.npz").exists():
+        return (archive,)
     raise SetupError(_no_weights(directory))
 
 
 def _no_weights(directory: Path) -> str:
     if archives := sorted(directory.glob("*.npz")):
-        remedy = "convert it to model.safetensors, or name a model that has one"
-        return f"{show(archives[0])}: weights in NumPy's format are not read; {remedy}"
+        return f"{show(archives[0])}: of weights in NumPy's format only those named weights.npz are read; rename it"
     return f"{show(directory)}: no *.safetensors in it; a model directory holds config.json, weights and tokenizer.json"
 
 
@@ -58,15 +65,35 @@ def _of(missing: list[Path], shards: tuple[Path, ...]) -> str:
 
 
 def shapes(path: Path) -> Iterator[tuple[str, Shape]]:
-    """Name and shape of every weight in one safetensors file, from its header alone.
+    """Name and shape of every weight in one file, safetensors or npz, from the headers alone.
 
     Raises SetupError for a file that is unreadable, truncated or something else.
     """
     try:
-        with safe_open(path, framework="numpy") as file:
-            for name in file.keys():  # noqa: SIM118 (not a dict: it can't be iterated)
-                yield name, tuple(file.get_slice(name).get_shape())
-    except SafetensorError as error:
-        raise SetupError(f"{show(path)}: no readable safetensors file ({error}); {AGAIN}") from error
+        yield from _npz_shapes(path) if path.suffix == ".npz" else _safetensors_shapes(path)
+    except (SafetensorError, zipfile.BadZipFile, ValueError, EOFError) as error:
+        raise SetupError(f"{show(path)}: no readable {path.suffix[1:]} file ({error}); {AGAIN}") from error
     except OSError as error:
         raise SetupError(f"{show(path)}: {error.strerror or error}") from error
+
+
+def _safetensors_shapes(path: Path) -> Iterator[tuple[str, Shape]]:
+    with safe_open(path, framework="numpy") as file:
+        for name in file.keys():  # noqa: SIM118 (not a dict: it can't be iterated)
+            yield name, tuple(file.get_slice(name).get_shape())
+
+
+def _npz_shapes(path: Path) -> Iterator[tuple[str, Shape]]:
+    with zipfile.ZipFile(path) as archive:
+        for member in archive.namelist():
+            with archive.open(member) as file:
+                shape, _, kind = _npy_header(file)
+            if kind.hasobject:
+                raise ValueError(f"{member} holds Python objects")
+            yield member.removesuffix(".npy"), shape
+
+
+def _npy_header(file: IO[bytes]) -> tuple[Shape, bool, np.dtype[Any]]:
+    version = np.lib.format.read_magic(file)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    return read(file)

@@ -34,13 +34,59 @@ def tiny(place: Path, monkeypatch: pytest.MonkeyPatch) -> CatalogueModel:
 
 
 def test_the_list_says_what_there_is_and_what_is_here(cli: Cli, tiny: CatalogueModel) -> None:
-    assert cli("models", "list").out.startswith("tiny  transcribe  ")
+    head, line = cli("models", "list").out.splitlines()
+    assert head.split()[0] == "NAME"
+    assert line.split() == ["tiny", "transcribe", "MIT", "no"]
     (record,) = cli("models", "list", "--json").records
     assert (record["name"], record["licence"], record["on_disk"]) == ("tiny", "MIT", False)
     assert record["size_bytes"] == tiny.size_bytes
     cli("models", "pull", "tiny")
     assert cli("models", "list", "--json").records[0]["on_disk"] is True
-    assert "on disk" in cli("models", "list").out
+    assert cli("models", "list").out.splitlines()[1].endswith("  yes")
+
+
+@pytest.fixture
+def no_hub_models(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(place / "hub"))
+
+
+def test_the_list_is_a_table_of_all_models(cli: Cli, no_hub_models: None) -> None:
+    lines = cli("models", "list").out.splitlines()
+    (turbo,) = [line for line in lines if line.startswith("whisper-large-v3-turbo ")]
+    figures = ["transcribe", "100", "809", "M", "1.6", "GB", "16", "8", "30", "s", "MIT", "no"]
+    assert turbo.split()[1:] == figures
+    assert len(lines) == 1 + len(catalogue.CATALOGUE)
+    assert max(map(len, lines)) <= 120
+    place_of_licence = lines[0].index("LICENCE")
+    assert all(line[place_of_licence - 1] == " " and line[place_of_licence] != " " for line in lines)
+
+
+def test_programs_get_bytes_and_seconds(cli: Cli, no_hub_models: None) -> None:
+    records = {record["name"]: record for record in cli("models", "list", "--json").records}
+    live = records["vibevoice-asr"]
+    assert (live["bits"], live["batch_size"], live["segment_seconds"]) == (6, 2, 300.0)
+    assert live["memory_bytes"] == int(live["parameters"] * 6.5 / 8)
+    assert (live["hub"], live["source"], live["size_bytes"]) == ("mlx-community/VibeVoice-ASR-bf16", "hub", None)
+    assert records["whisper-base"]["source"] == "package index"
+    assert records["cohere-transcribe"]["gated"] is True
+
+
+def test_one_model_is_shown_with_the_sources_of_its_figures(cli: Cli, no_hub_models: None) -> None:
+    text = cli("models", "show", "cohere-transcribe").out
+    assert "Apache-2.0, and terms to accept on the hub first" in text
+    assert "2 B, as published at https://huggingface.co/CohereLabs/cohere-transcribe-03-2026" in text
+    assert "no: mlxbatch models pull cohere-transcribe" in text
+    assert "133 MB to download" in cli("models", "show", "whisper-base").out
+    assert cli("models", "show", "whisper-base", "--json").records[0]["parameters"] == 74_000_000
+
+
+@pytest.mark.parametrize("command", ["show", "pull", "path"])
+def test_a_name_close_to_two_others_names_both(cli: Cli, command: str) -> None:
+    ran = cli("models", command, "whisper-large")
+    assert ran.code == 3
+    assert "did you mean 'whisper-large-v3' or 'whisper-large-v2'?" in ran.error
 
 
 def test_pull_then_path(cli: Cli, tiny: CatalogueModel, empty_cache: Path) -> None:

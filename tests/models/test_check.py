@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 
 from mlxbatch.errors import SetupError
-from mlxbatch.models.check import check_whisper
+from mlxbatch.models.check import check_model, check_whisper
 from tests.engines.whisper.test_layout import hugging_face_names
 from tests.models.tiny import (
     TIMESTAMPS,
@@ -181,10 +181,38 @@ def test_damaged_weights(model: Path, damage: Callable[[Path], None], message: s
         check_whisper(model)
 
 
-def test_only_numpy_weights(model: Path) -> None:
-    (model / "model.safetensors").rename(model / "weights.npz")
-    with pytest.raises(SetupError, match=r"weights.npz: weights in NumPy's format are not read; convert it"):
+def test_numpy_weights(model: Path) -> None:
+    (model / "model.safetensors").unlink()
+    np.savez(model / "weights.npz", **tiny_tensors())  # type: ignore[arg-type]
+    assert check_whisper(model).weights == (model / "weights.npz",)
+    np.savez(model / "weights.npz", **{"encoder.conv1.weight": np.zeros((1, 2, 3))})
+    with pytest.raises(SetupError, match=r"weights.npz: lacks the weight encoder.conv1.bias and \d+ more"):
         check_whisper(model)
+
+
+def test_a_merge_that_was_lost(model: Path) -> None:
+    edit_tokens(model, lambda tokenizer: tokenizer["model"]["merges"].pop(0))
+    with pytest.raises(
+        SetupError, match=r"tokenizer.json: the merge Ġ \+ t is missing, 1 in all; the download was cut"
+    ):
+        check_whisper(model)
+
+
+@pytest.mark.parametrize("merges", [None, 5, [5], ["a b c"], [["zz", "yy"]]])
+def test_merges_that_are_none(model: Path, merges: object) -> None:
+    edit_tokens(model, lambda tokenizer: tokenizer["model"].update(merges=merges))
+    with pytest.raises(SetupError, match=r"tokenizer.json: no byte-pair tokenizer, as a Whisper's is"):
+        check_whisper(model)
+
+
+@pytest.mark.parametrize("kind", ["parakeet", "qwen3_asr"])
+def test_a_model_that_is_no_whisper_is_read_to_the_end_of_its_headers(model: Path, kind: str) -> None:
+    write_json(model / "config.json", {"model_type": kind})
+    (model / "tokenizer.json").unlink()
+    check_model(model)
+    (model / "model.safetensors").write_bytes((model / "model.safetensors").read_bytes()[:-1])
+    with pytest.raises(SetupError, match=r"model.safetensors: no readable safetensors file"):
+        check_model(model)
 
 
 @pytest.mark.parametrize(

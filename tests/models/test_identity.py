@@ -49,6 +49,19 @@ def test_it_does_not_depend_on_what_is_not_read(model: Path) -> None:
     assert model_sha(model) == before
 
 
+@pytest.mark.parametrize("name", ["vocab.json", "merges.txt", "tokenizer.model", "preprocessor_config.json"])
+def test_of_other_architectures_it_depends_on_all_settings(model: Path, name: str) -> None:
+    (model / "config.json").write_text('{"model_type": "qwen3_asr"}')
+    (model / "README.md").write_text("a card")
+    before = model_sha(model)
+    (model / "README.md").write_text("another card")
+    (model / "model.safetensors.index.json").write_text("{}")
+    assert model_sha(model) == before
+    with (model / name).open("a") as file:
+        file.write("more")
+    assert model_sha(model) != before
+
+
 def test_nothing_is_written_beside_the_model(model: Path, cache: Path) -> None:
     before = sorted(model.iterdir())
     model_sha(model)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from mlxbatch.errors import SetupError
 from mlxbatch.models import catalogue
 from mlxbatch.models.identity import model_sha
 from mlxbatch.models.resolve import ResolvedModel, resolve
+from tests.models.hub_server import HubServer, serve
 from tests.models.shop import NAME, build_shop, only_this_shop
 from tests.models.tiny import write_tiny_whisper
 
@@ -47,18 +49,26 @@ def test_a_directory_is_checked(tmp_path: Path) -> None:
         find(str(tmp_path / "model"))
 
 
+NAMES = "`mlxbatch models list` has the names; or give a directory"
+LARGE = "'whisper-large-v3' or 'whisper-large-v2'"
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [
         ("./nothing", "./nothing: no such model directory"),
         ("/nothing/at/all", "/nothing/at/all: no such model directory"),
         ("~nobody-of-that-name/model", "~nobody-of-that-name/model: no such model directory"),
-        ("whisper-bse", "unknown model 'whisper-bse'; did you mean 'whisper-base'? Known: whisper-base; or a dir"),
-        ("Whisper_Base", "unknown model 'Whisper_Base'; did you mean 'whisper-base'? Known"),
-        ("xyz", "unknown model 'xyz'. Known: whisper-base; or a directory, or a hub id such as org/name"),
-        ("", "unknown model ''. Known"),
+        ("whisper-bse", f"unknown model 'whisper-bse'; did you mean 'whisper-base'? {NAMES}"),
+        ("Whisper_Base", f"unknown model 'Whisper_Base'; did you mean 'whisper-base'? {NAMES}"),
+        ("whisper-large-v3-turb", "unknown model 'whisper-large-v3-turb'; did you mean 'whisper-large-v3-turbo'? "),
+        ("whisper-large", f"unknown model 'whisper-large'; did you mean {LARGE}? {NAMES}"),
+        ("whisper-large-v4", f"unknown model 'whisper-large-v4'; did you mean {LARGE}? "),
+        ("parakeet", "unknown model 'parakeet'; did you mean 'parakeet-tdt-0.6b-v3' or 'parakeet-tdt-0.6b-v2'? "),
+        ("xyz", f"unknown model 'xyz'; {NAMES}, or a hub id such as org/name"),
+        ("", f"unknown model ''; {NAMES}"),
         ("x" * 5000, "unknown model 'xxx"),
-        ("a\0b", r"unknown model 'a\x00b'. Known"),
+        ("a\0b", rf"unknown model 'a\x00b'; {NAMES}"),
     ],
 )
 def test_no_such_model(name: str, message: str) -> None:
@@ -97,7 +107,9 @@ def test_a_damaged_catalogue_model_offline(monkeypatch: pytest.MonkeyPatch, cach
 HUB_SCRIPT = """
 import sys
 from mlxbatch.errors import SetupError
+from mlxbatch.models.hub import faults
 from mlxbatch.models.resolve import resolve
+faults.WAITS = (0.01,)
 try:
     print(resolve(sys.argv[1], offline=sys.argv[2] == "offline", say=print))
 except SetupError as error:
@@ -105,13 +117,17 @@ except SetupError as error:
 """
 
 
-def hub(tmp_path: Path, name: str, mode: str) -> str:
-    """Resolve in a process of its own: the hub's library reads its environment when it is imported."""
+def hub(tmp_path: Path, name: str, mode: str, endpoint: str = "http://127.0.0.1:9") -> str:
+    """Resolve in a process of its own: the hub's library reads its environment when it is imported.
+
+    Port 9 is the discard port: nobody listens there.
+    """
     env = {
         "HF_HOME": str(tmp_path / "hf"),
-        "HF_ENDPOINT": "http://127.0.0.1:9",  # the discard port: nobody listens
+        "HF_ENDPOINT": endpoint,
         "NO_PROXY": "127.0.0.1",
         "MLXBATCH_CACHE": str(tmp_path / "cache"),
+        "PYTHONPATH": os.pathsep.join(sys.path),
         "PATH": "",
     }
     command = [sys.executable, "-c", HUB_SCRIPT, name, mode]
@@ -162,6 +178,31 @@ def test_a_hub_that_cannot_be_reached_does_not_matter_for_a_model_it_gave_before
     tmp_path: Path, snapshot: Path
 ) -> None:
     assert hub(tmp_path, "org/tiny", "online") == repr(ResolvedModel("org/tiny", snapshot, model_sha(snapshot)))
+
+
+TURBO = "mlx-community/whisper-large-v3-turbo"
+
+
+def test_a_catalogue_name_of_the_hub(tmp_path: Path) -> None:
+    said = "whisper-large-v3-turbo (mlx-community/whisper-large-v3-turbo)"
+    pull = "run `mlxbatch models pull whisper-large-v3-turbo`"
+    offline = hub(tmp_path, "whisper-large-v3-turbo", "offline")
+    assert (
+        offline == f"SetupError: {said} is not in the hub's cache on this machine, and this run is offline: {pull} once"
+    )
+    online = hub(tmp_path, "whisper-large-v3-turbo", "online")
+    assert online.startswith(f"SetupError: {said}: the model hub cannot be reached, and the model is not in its cache")
+    assert online.endswith(f"{pull} with a network, or name a model's directory")
+
+
+def test_a_catalogue_name_fetches_from_the_hub(tmp_path: Path) -> None:
+    directory = write_tiny_whisper(tmp_path / "tiny")
+    files = {path.name: path.read_bytes() for path in directory.iterdir()}
+    with serve(HubServer({TURBO: {"main": files}})) as server:
+        found = hub(tmp_path, "whisper-large-v3-turbo", "online", server.endpoint)
+    assert found.startswith("ResolvedModel(name='whisper-large-v3-turbo', path=")
+    assert model_sha(directory) in found
+    assert hub(tmp_path, "whisper-large-v3-turbo", "offline") == found
 
 
 def test_the_hubs_library_is_imported_for_hub_models_only(tmp_path: Path) -> None:

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import json
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from mlxbatch.errors import SetupError
-from mlxbatch.models.weights import weight_files
+from mlxbatch.models.weights import shapes, weight_files
 
 
 def put(directory: Path, *names: str) -> None:
@@ -59,7 +62,46 @@ def test_none(tmp_path: Path) -> None:
         weight_files(tmp_path)
 
 
-def test_numpy_weights_are_to_be_converted(tmp_path: Path) -> None:
+def test_numpy_weights_come_last(tmp_path: Path) -> None:
     put(tmp_path, "weights.npz")
-    with pytest.raises(SetupError, match=r"weights.npz: weights in NumPy's format are not read; convert it"):
+    assert weight_files(tmp_path) == (tmp_path / "weights.npz",)
+    put(tmp_path, "other.safetensors")
+    assert weight_files(tmp_path) == (tmp_path / "other.safetensors",)
+
+
+def test_numpy_weights_of_another_name_are_to_be_renamed(tmp_path: Path) -> None:
+    put(tmp_path, "whisper.npz")
+    with pytest.raises(SetupError, match=r"whisper.npz: of weights in NumPy's format only those named weights.npz"):
         weight_files(tmp_path)
+
+
+ARRAYS = {"a.weight": np.ones((2, 3), np.float16), "b": np.float32(1), "packed": np.zeros((4, 1), np.uint32)}
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_shapes_of_numpy_weights(tmp_path: Path, save: Callable[..., None]) -> None:
+    save(tmp_path / "weights.npz", **ARRAYS)
+    assert dict(shapes(tmp_path / "weights.npz")) == {"a.weight": (2, 3), "b": (), "packed": (4, 1)}
+
+
+@pytest.mark.parametrize("kept", [0, 10, 0.5, 0.99])
+def test_numpy_weights_cut_short(tmp_path: Path, kept: float) -> None:
+    path = tmp_path / "weights.npz"
+    np.savez(path, **ARRAYS)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(kept * len(whole)) if kept < 1 else int(kept)])
+    with pytest.raises(SetupError, match=r"weights.npz: no readable npz file .*; the download was cut short or"):
+        list(shapes(path))
+
+
+def test_python_objects_are_no_weights(tmp_path: Path) -> None:
+    np.savez(tmp_path / "weights.npz", a=np.array([{}], dtype=object))
+    with pytest.raises(SetupError, match=r"a.npy holds Python objects"):
+        list(shapes(tmp_path / "weights.npz"))
+
+
+def test_an_archive_of_something_else(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "weights.npz", "w") as archive:
+        archive.writestr("a.npy", b"no array")
+    with pytest.raises(SetupError, match=r"weights.npz: no readable npz file"):
+        list(shapes(tmp_path / "weights.npz"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -52,14 +53,31 @@ def write_json(path: Path, value: Any) -> None:
     path.write_text(json.dumps(value, ensure_ascii=False), "utf-8")
 
 
-def tiny_config() -> dict[str, Any]:
-    return {"model_type": "whisper"} | {name: getattr(TINY_DIMS, name) for name in Dims.__dataclass_fields__}
+def write_bare_whisper(directory: Path, n_vocab: int, *, archive: bool = False) -> Path:
+    """As the first conversions for MLX were published: config.json and weights, no tokenizer or processor files.
+
+    The vocabulary has the true size, the texts are short. `archive`: the weights as weights.npz.
+    """
+    directory.mkdir(parents=True)
+    mels = 128 if n_vocab == 51_866 else 80
+    dims = replace(TINY_DIMS, n_vocab=n_vocab, n_mels=mels, n_text_ctx=64, n_audio_state=32, n_text_state=32)
+    tensors = tiny_tensors(dims=dims)
+    if archive:
+        np.savez(directory / "weights.npz", **tensors)  # type: ignore[arg-type]
+    else:
+        save_file(tensors, directory / "weights.safetensors", metadata={"format": "mlx"})
+    write_json(directory / "config.json", tiny_config(dims))
+    return directory
 
 
-def tiny_tensors(seed: int = 0) -> dict[str, NDArray[np.float16]]:
+def tiny_config(dims: Dims = TINY_DIMS) -> dict[str, Any]:
+    return {"model_type": "whisper"} | asdict(dims)
+
+
+def tiny_tensors(seed: int = 0, dims: Dims = TINY_DIMS) -> dict[str, NDArray[np.float16]]:
     """Every weight: matrices scaled by their fan-in, so that activations and logits are of order 1; norms near 1."""
     rng = np.random.default_rng(seed)
-    return {name: _tensor(rng, name, shape) for name, shape in expected_shapes(TINY_DIMS).items()}
+    return {name: _tensor(rng, name, shape) for name, shape in expected_shapes(dims).items()}
 
 
 def _tensor(rng: np.random.Generator, name: str, shape: tuple[int, ...]) -> NDArray[np.float16]:

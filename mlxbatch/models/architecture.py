@@ -1,0 +1,60 @@
+"""What kind of model a directory holds, by its config.json and never by its path, and which engine runs that."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mlxbatch.errors import SetupError, show
+from mlxbatch.models.weights import AGAIN
+from mlxbatch.words import nearest
+
+# Architecture -> the engine's name in engines.registry.
+ENGINES = {"whisper": "whisper"}
+
+
+def engine_of(directory: Path) -> str:
+    """The engine that runs the model; SetupError where none does, or config.json cannot be read."""
+    kind = architecture(read_json(directory / "config.json"))
+    if kind not in ENGINES:
+        hint = nearest(kind, ENGINES, 0.7) or ";"
+        raise SetupError(f"{show(directory)}: no engine for a {kind!r} model{hint} there are: {', '.join(ENGINES)}")
+    return ENGINES[kind]
+
+
+def architecture(config: Mapping[str, Any]) -> str:
+    """The architecture that a config.json names, in lower case and with "_" for "-".
+
+    NVIDIA's configs name their class in `target` instead; Whispers converted for MLX long ago name nothing.
+    """
+    kind = config.get("model_type")
+    if isinstance(kind, str):
+        return kind.lower().replace("-", "_")
+    target = str(config.get("target", ""))
+    if target.startswith("nemo.collections.asr.models."):
+        return "canary" if "MultiTask" in target else "parakeet"
+    return "whisper"
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A model's JSON file; SetupError that says what is wrong with it."""
+    try:
+        value = json.loads(path.read_bytes())
+    except FileNotFoundError as error:
+        raise SetupError(_missing(path)) from error
+    except OSError as error:
+        raise SetupError(f"{show(path)}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise SetupError(f"{show(path)}: not JSON ({error}); {AGAIN}") from error
+    if not isinstance(value, dict):
+        raise SetupError(f"{show(path)}: not a JSON object; {AGAIN}")
+    return value
+
+
+def _missing(path: Path) -> str:
+    if path.name == "tokenizer.json":
+        remedy = "copy the tokenizer.json of the Whisper it was made from into the directory"
+        return f"{show(path)}: missing, so text cannot be decoded; {remedy}"
+    return f"{show(path)}: missing; a model directory holds config.json, *.safetensors and tokenizer.json"
