@@ -53,6 +53,7 @@ PURE = (
     "flight",
     "watchdog",
     "durations",
+    "models.lru",
 )
 PURE += (
     "words",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
@@ -11,6 +12,9 @@ from safetensors import SafetensorError, safe_open
 from mlxbatch.errors import SetupError, show
 
 Shape = tuple[int, ...]
+# Bytes of a number, by safetensors' name of its type.
+_BYTES = {"F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "F16": 2, "BF16": 2, "I16": 2, "U16": 2}
+_FLOATS = ("F64", "F32", "F16", "BF16")
 
 INDEX = "model.safetensors.index.json"
 AGAIN = "the download was cut short or the file is damaged: fetch the model again"
@@ -62,10 +66,28 @@ def shapes(path: Path) -> Iterator[tuple[str, Shape]]:
 
     Raises SetupError for a file that is unreadable, truncated or something else.
     """
+    for name, shape, _ in _headers(path):
+        yield name, shape
+
+
+def loaded_bytes(files: Sequence[Path], dtype: str) -> int:
+    """Bytes that the weights in these files take once their floating-point numbers are of `dtype` ("float16").
+
+    Known from the headers. Packed weights of quantized layers are whole numbers, and stay what they are.
+    Raises SetupError as `shapes` does.
+    """
+    wanted = 4 if dtype == "float32" else 2
+    stored = [(shape, kind) for path in files for _, shape, kind in _headers(path)]
+    return sum(math.prod(shape) * (wanted if kind in _FLOATS else _BYTES.get(kind, 1)) for shape, kind in stored)
+
+
+def _headers(path: Path) -> Iterator[tuple[str, Shape, str]]:
+    """Name, shape and type of every weight in one file."""
     try:
         with safe_open(path, framework="numpy") as file:
             for name in file.keys():  # noqa: SIM118 (not a dict: it can't be iterated)
-                yield name, tuple(file.get_slice(name).get_shape())
+                one = file.get_slice(name)
+                yield name, tuple(one.get_shape()), one.get_dtype()
     except SafetensorError as error:
         raise SetupError(f"{show(path)}: no readable safetensors file ({error}); {AGAIN}") from error
     except OSError as error:

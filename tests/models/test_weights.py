@@ -3,10 +3,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from mlxbatch.errors import SetupError
-from mlxbatch.models.weights import weight_files
+from mlxbatch.models.weights import loaded_bytes, weight_files
 
 
 def put(directory: Path, *names: str) -> None:
@@ -63,3 +65,17 @@ def test_numpy_weights_are_to_be_converted(tmp_path: Path) -> None:
     put(tmp_path, "weights.npz")
     with pytest.raises(SetupError, match=r"weights.npz: weights in NumPy's format are not read; convert it"):
         weight_files(tmp_path)
+
+
+def test_the_size_is_known_before_loading(tmp_path: Path) -> None:
+    stored = {
+        "half": np.zeros((3, 5), np.float16),
+        "single": np.zeros(7, np.float32),
+        "packed": np.zeros((2, 2), np.uint32),
+        "flags": np.zeros(3, np.uint8),
+    }
+    path = tmp_path / "model.safetensors"
+    save_file(stored, path)
+    assert loaded_bytes([path], "float32") == 4 * (15 + 7) + 4 * 4 + 3
+    assert loaded_bytes([path], "bfloat16") == 2 * (15 + 7) + 4 * 4 + 3
+    assert loaded_bytes([path, path], "float16") == 2 * loaded_bytes([path], "float16")

@@ -7,7 +7,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 
 import mlx.core as mx
@@ -35,8 +35,10 @@ from mlxbatch.engines.whisper.windows import (
     needs_retry,
     pieces,
 )
-from mlxbatch.errors import OutOfMemory
+from mlxbatch.errors import OutOfMemory, show
 from mlxbatch.models.check import check_whisper
+from mlxbatch.models.residency import Residency, device_residency
+from mlxbatch.models.weights import loaded_bytes
 from mlxbatch.types import Job, JobFailed, Output, Readings, Segment, Span, WindowStats
 
 # Windows a slot has to finish, after the device ran out of memory, before as many again are tried.
@@ -68,7 +70,8 @@ class WhisperEngine:
 
     sample_rate = SAMPLE_RATE
 
-    def __init__(self, spec: EngineSpec) -> None:
+    def __init__(self, spec: EngineSpec, residency: Residency | None = None) -> None:
+        """`residency`: that of the process, where another engine has set up the device; its limits hold then."""
         assert spec.model is not None
         files = check_whisper(spec.model)
         self._spec, self._dims = spec, files.dims
@@ -76,18 +79,15 @@ class WhisperEngine:
         self._vocabulary = Vocabulary.read(files.tokenizer)
         many = multilingual(spec.model, self._vocabulary, files.dims.n_vocab)
         self._languages = self._vocabulary.languages if many else {}
-        config = json.loads(files.config.read_text("utf-8"))
-        settings = device.DeviceSettings(**spec.device)
-        on_disk = sum(path.stat().st_size for path in files.weights)
+        self._config, self._weight_files = json.loads(files.config.read_text("utf-8")), list(files.weights)
         # What is set on the device is put back where loading fails, too.
         with ExitStack() as undo:
-            undo.enter_context(device.device_settings(settings, weights=on_disk))
-            self._memory_limit = settings.memory_bytes()
+            settings = device.DeviceSettings(**spec.device)
+            self._residency = residency or undo.enter_context(device_residency(settings))
             self._rules = Rules(self._vocabulary, files.dims.n_vocab)
-            with device.device_errors():
-                self._network = network.load(list(files.weights), config, self._dtype)
-            streams = (spec.encode_rows, spec.encode_streams, spec.blas_threads)
-            self._encoders = EncoderStreams(self._network.encoder, *streams)
+            with self._resident_network():
+                pass  # loaded now, so that what is wrong with it is known before the run
+            self._encoders = EncoderStreams(spec.encode_rows, spec.encode_streams, spec.blas_threads)
             undo.callback(self._encoders.close)
             self._exit = undo.pop_all()
         self._outputs: deque[Output | JobFailed] = deque()
@@ -97,6 +97,25 @@ class WhisperEngine:
     # ---- the seam
 
     def run(self, jobs: Jobs, admit: Admit) -> Iterator[Output | JobFailed]:
+        with self._resident_network() as self._network:
+            try:
+                yield from self._run(jobs, admit)
+            finally:
+                # Whatever has hold of the network keeps its memory, too.
+                del self._network, self._slots
+
+    def _resident_network(self) -> AbstractContextManager[network.Network]:
+        """The network for as long as it is used; loaded where it is not there, or not any more."""
+        spec = self._spec
+        assert spec.model is not None
+        files, config, dtype = self._weight_files, self._config, self._dtype
+        return self._residency.use(
+            f"{show(spec.model)} ({spec.dtype})",
+            lambda: network.load(files, config, dtype),
+            loaded_bytes(files, spec.dtype),
+        )
+
+    def _run(self, jobs: Jobs, admit: Admit) -> Iterator[Output | JobFailed]:
         self._seat_none()
         self._limit, self._well = self._spec.batch_size, 0
         ahead, streams = 2 * self._spec.batch_size, self._spec.cpu_streams
@@ -132,10 +151,10 @@ class WhisperEngine:
         return samples + mel + scores + hidden + cross + cache + 8 * dims.n_vocab * 4
 
     def weights(self) -> int:
-        return sum(array.nbytes for _, array in network.flat(self._network))
+        return self._residency.resident.bytes
 
     def memory_limit(self) -> int:
-        return self._memory_limit
+        return self._residency.budget
 
     def readings(self) -> Readings:
         spans, self._spans = tuple(self._spans), []
@@ -143,7 +162,7 @@ class WhisperEngine:
 
     def pulse(self) -> Readings:
         now = device.readings(self._work)
-        return replace(now, progress=now.progress + self._encoders.calls)
+        return replace(now, progress=now.progress + self._encoders.calls, resident=self._residency.resident)
 
     def reclaim(self) -> None:
         device.reclaim()
@@ -183,7 +202,7 @@ class WhisperEngine:
         del taken  # with them go the features
         self._spans += self._queue.spans
         self._queue.spans.clear()
-        encoded = self._encoders.encode(features)
+        encoded = self._encoders.encode(self._network.encoder, features)
         self._spans.append(Span("encode", entered, time.monotonic(), len(self._taken)))
         for part in encoded:
             self._seat(self._taken[: len(part)], self._network.decoder.cross(part), entered)

@@ -159,6 +159,8 @@ def load(weight_files: list[Path], config: dict[str, Any], dtype: mx.Dtype) -> N
     network.load_weights([(name, weight) for name, weight in weights.items() if name in wanted], strict=True)
     network.set_dtype(dtype)
     network.eval()
+    # Nothing else holds what was read: each tensor goes as soon as it is cast.
+    del tensors, weights
     mx.eval(network.parameters(), network.encoder._positions)
     return network
 
