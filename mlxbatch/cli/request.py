@@ -123,6 +123,8 @@ def engine_spec(profile: Profile, chosen: Chosen) -> EngineSpec:
         model=chosen.path,
         batch_size=settings.batch_size,
         dtype=settings.dtype,
+        bits=None if settings.bits == "none" else settings.bits,
+        segment_seconds=settings.segment_seconds,
         encode_rows=settings.encode_rows,
         encode_streams=settings.encode_streams,
         cpu_streams=settings.cpu_streams,
@@ -144,13 +146,22 @@ def choose_all(request: Request, *, offline: bool, say: Callable[[str], None]) -
     return [choose(name, offline=offline, say=say) for name in (request.model, fallback) if name]
 
 
+def model_form(profile: Profile) -> str:
+    """How the profile has a model's weights and pieces, as far as it changes the text: "float16, 6 bits, 300 s"."""
+    settings = profile.transcribe
+    parts: list[str] = [settings.dtype]
+    parts += [] if settings.bits == "none" else [f"{settings.bits} bits"]
+    parts += [] if settings.segment_seconds is None else [f"{settings.segment_seconds:g} s"]
+    return ", ".join(parts)
+
+
 def model_key(request: Request, chosen: Chosen) -> ModelKey:
     key = inference_key(
         model_sha=chosen.sha,
         engine=chosen.engine,
         engine_version=VERSIONS[chosen.engine],
         options=request.options,
-        dtype=request.profile.transcribe.dtype,
+        dtype=model_form(request.profile),
     )
     return ModelKey(chosen.name, key, chosen.sha)
 
@@ -158,7 +169,7 @@ def model_key(request: Request, chosen: Chosen) -> ModelKey:
 def oversight(profile: Profile) -> Oversight:
     governor = profile.governor
     policy = Policy(governor.on_pressure == "refuse", bool(governor.fallback_model), governor.latency_limit)
-    return Oversight(policy, governor.leak_bound, profile.device.kind, dtype=profile.transcribe.dtype)
+    return Oversight(policy, governor.leak_bound, profile.device.kind, dtype=model_form(profile))
 
 
 def run_settings(request: Request, chosen: Sequence[Chosen]) -> RunSettings:

@@ -37,7 +37,7 @@ from mlxbatch.writers.files import clear_scratch
 def perform(request: Request, ending: Ending) -> int:
     """Do it, and return the exit code: 0, or 1 where something failed. What is known of the run goes into `ending`."""
     ending.stats = stats = RunStats()
-    ending.info = {"profile": request.profile.name, "model": show(request.model)}
+    ending.info = {"profile": request.settings.name, "model": show(request.model)}
     found = asked.find_inputs(request)
     stats.found = len(found.items) + len(found.problems)
     os.nice(request.schedule.nice)  # before there is a child, which inherits it
@@ -141,7 +141,7 @@ class Session(Watcher):
             "id": log.path.stem,
             "version": __version__,
             "command": show(self.request.command),
-            "profile": self.request.profile.name,
+            "profile": self.request.settings.name,
             "engine": chosen.engine,
             "model": show(chosen.name),
             "sha": chosen.sha,

@@ -34,6 +34,7 @@ def transcribe(
     root: options.Root = None,
     model: options.Model = None,
     profile: options.ProfileName = None,
+    preset: options.Preset = None,
     language: options.Language = None,
     formats: options.Formats = "txt",
     batch_size: options.BatchSize = None,
@@ -88,7 +89,7 @@ def transcribe(
         "governor.latency_limit": latency_limit,
         "state.keep_runs": keep_runs,
     }
-    settings = load(profile, overrides=overrides)
+    settings = load(profile, preset=preset, overrides=overrides)
     where = Where(tuple(inputs or ()), files_from, root, output)
     flags = Flags(
         force=force,

@@ -110,8 +110,8 @@ class WhisperEngine:
         assert spec.model is not None
         files, config, dtype = self._weight_files, self._config, self._dtype
         return self._residency.use(
-            f"{show(spec.model)} ({spec.dtype})",
-            lambda: network.load(files, config, dtype),
+            f"{show(spec.model)} ({spec.dtype}{f', {spec.bits} bits' if spec.bits else ''})",
+            lambda: network.load(files, config, dtype, spec.bits),
             loaded_bytes(files, spec.dtype),
         )
 
