@@ -14,14 +14,15 @@ _ASSIGNMENT = re.compile(rf"\s*{_DOTTED}\s*=")
 
 
 def line_of(key: str, text: str) -> int | None:
-    """The line, from 1, that sets a dotted key, or the table around it where the key has no line of its own.
+    """The line, from 1, that sets a dotted key; else one that sets a key below it, or the table around it.
 
     A key in the second [[when]] is "when[1].key".
     """
+    lines = [(found, number) for number, found in _keys(text)]
     while key:
-        for number, found in _keys(text):
-            if found == key:
-                return number
+        exact = [number for found, number in lines if found == key]
+        if exact or (exact := [number for found, number in lines if found.startswith(f"{key}.")]):
+            return exact[0]
         key = key.rpartition(".")[0]
     return None
 
