@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 
@@ -68,12 +69,14 @@ def transcribe(
     Windows of many recordings share each pass of the model. A crash or Ctrl-C costs the work in flight, no more.
     """
     from mlxbatch.cli.dry_run import preview
+    from mlxbatch.cli.environment import check_variables
     from mlxbatch.cli.request import Flags, Request, Schedule, Where
     from mlxbatch.cli.session import perform
     from mlxbatch.languages import language_code
     from mlxbatch.profile import load
     from mlxbatch.writers import WRITERS
 
+    check_variables(context.find_root().command, os.environ)
     ending = options.ending_of(context)
     if not dry_run:
         ending.open("transcribe", output, log_file, metrics_file)

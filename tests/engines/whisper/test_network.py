@@ -180,6 +180,18 @@ def test_some_layers_quantized_otherwise_and_some_not(tmp_path: Path, expected: 
     assert difference(run(model, mel(), PROMPT)[0], expected[0]) < 1.0
 
 
+@pytest.mark.parametrize("bits", [4, 8])
+def test_quantized_on_loading_is_what_a_quantized_checkpoint_is(tmp_path: Path, tiny: Path, bits: int) -> None:
+    stored = quantized(tmp_path / "q", lambda path, _: True, group_size=64, bits=bits)
+    found = network.load([tiny / "model.safetensors"], tiny_config(), mx.float16, bits)
+    for (name, ours), (other, theirs) in zip(network.flat(found), network.flat(load(stored, mx.float16)), strict=True):
+        assert name == other
+        assert mx.array_equal(ours, theirs)
+    config = json.loads((stored / "config.json").read_text())
+    kept = network.load([stored / "model.safetensors"], config, mx.float16, bits=3)
+    assert kept.decoder.blocks[0].mlp1.bits == bits  # what is stored quantized stays as it is
+
+
 @pytest.mark.parametrize(("dtype", "tolerance"), [(mx.float16, 0.05), (mx.bfloat16, 0.4)])
 def test_half_precision(tiny: Path, expected: tuple[mx.array, mx.array], dtype: mx.Dtype, tolerance: float) -> None:
     encoded, logits = run(load(tiny, dtype), mel().astype(dtype), PROMPT)
