@@ -33,6 +33,7 @@ LAYERS = {
 MAY_IMPORT_MLX = (
     "mlxbatch.device",
     "mlxbatch.kernels",
+    "mlxbatch.engines.quantizing",
     "mlxbatch.engines.whisper",
     "mlxbatch.models.residency",
     "mlxbatch.selftest",

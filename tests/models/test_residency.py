@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -36,7 +37,7 @@ class Square(nn.Module):
 
     def __init__(self, knot: bool = False) -> None:
         super().__init__()
-        self.weight = mx.random.normal((ROWS, ROWS))
+        self.weight = mx.arange(ROWS * ROWS, dtype=mx.float32).reshape(ROWS, ROWS)
         if knot:
             self._knot = lambda: self
 
@@ -52,6 +53,8 @@ def residency() -> Iterator[Residency]:
 
 
 def held_memory() -> int:
+    """Bytes on the device, without what earlier tests may have left to the collector."""
+    gc.collect()
     device.reclaim()
     return mx.get_active_memory()
 
@@ -131,7 +134,7 @@ class Broken(Exception):
 
 
 def half_loaded() -> nn.Module:
-    weights = mx.random.normal((ROWS, ROWS))
+    weights = mx.arange(ROWS * ROWS, dtype=mx.float32)
     mx.eval(weights)
     raise Broken(f"{weights.shape}")
 
@@ -152,7 +155,7 @@ def test_no_memory_on_the_device_has_its_name(residency: Residency) -> None:
     before = held_memory()
 
     def load() -> nn.Module:
-        weights = mx.random.normal((ROWS, ROWS))
+        weights = mx.arange(ROWS * ROWS, dtype=mx.float32)
         mx.eval(weights)
         raise RuntimeError("[malloc] Unable to allocate 4096 bytes.")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from contextlib import closing
 from pathlib import Path
 
@@ -31,6 +32,7 @@ BESIDE = 12 * 10**6
 
 
 def held() -> int:
+    gc.collect()
     device.reclaim()
     return mx.get_active_memory()
 

@@ -14,7 +14,7 @@ import mlx.core as mx
 
 from mlxbatch import device, kernels
 from mlxbatch.engines.base import Admit, EngineSpec, Jobs
-from mlxbatch.engines.whisper import network
+from mlxbatch.engines.whisper import layout, network
 from mlxbatch.engines.whisper.encoding import EncoderStreams
 from mlxbatch.engines.whisper.features import log_mel
 from mlxbatch.engines.whisper.network import KeysValues
@@ -106,13 +106,16 @@ class WhisperEngine:
 
     def _resident_network(self) -> AbstractContextManager[network.Network]:
         """The network for as long as it is used; loaded where it is not there, or not any more."""
-        spec = self._spec
+        spec, files, config, dtype = self._spec, self._weight_files, self._config, self._dtype
         assert spec.model is not None
-        files, config, dtype = self._weight_files, self._config, self._dtype
+        form = f"{spec.dtype}, {spec.bits} bits" if spec.bits else spec.dtype
+        plain = not kernels.on_gpu()
+        stored = loaded_bytes(files, spec.dtype)
+        expands = plain and "quantization" in config
         return self._residency.use(
-            f"{show(spec.model)} ({spec.dtype}{f', {spec.bits} bits' if spec.bits else ''})",
-            lambda: network.load(files, config, dtype, spec.bits),
-            loaded_bytes(files, spec.dtype),
+            f"{show(spec.model)} ({form})",
+            lambda: network.load(files, config, dtype, spec.bits, dequantized=plain),
+            layout.weight_count(self._dims) * dtype.size if expands else stored,
         )
 
     def _run(self, jobs: Jobs, admit: Admit) -> Iterator[Output | JobFailed]:

@@ -16,14 +16,11 @@ import mlx.nn as nn
 from mlx.utils import tree_flatten
 
 from mlxbatch import kernels
+from mlxbatch.engines import quantizing
 from mlxbatch.engines.whisper import layout
 
 KeysValues = tuple[mx.array, mx.array]
 """Keys and values, each [n, heads, t, d]."""
-
-
-# Weights that share a scale and an offset where a model is quantized on loading: MLX's own default.
-GROUP = 64
 
 
 class SelfCache(Protocol):
@@ -151,23 +148,32 @@ def sinusoids(length: int, channels: int) -> mx.array:
     return mx.concatenate([mx.sin(angle), mx.cos(angle)], axis=1)
 
 
-def load(weight_files: list[Path], config: dict[str, Any], dtype: mx.Dtype, bits: int | None = None) -> Network:
+def load(
+    weight_files: list[Path],
+    config: dict[str, Any],
+    dtype: mx.Dtype,
+    bits: int | None = None,
+    dequantized: bool = False,
+) -> Network:
     """The network with its weights in `dtype`, evaluated on the thread that calls. Every weight must be there.
 
     With `bits` its matrices are quantized to so many; a checkpoint that is stored quantized stays as it is.
+    `dequantized`: in either case the layers are plain ones, of the quantized values.
     """
     tensors = {name: tensor for file in weight_files for name, tensor in mx.load(str(file)).items()}
     weights = _named(tensors)
     network = Network(layout.Dims.from_config(config))
-    quantization = config.get("quantization")
-    if quantization:
-        _quantize(network, quantization, weights)
+    stored = config.get("quantization")
+    if stored:
+        _quantize(network, stored, weights)
     # Some conversions store more than weights, such as the alignment heads, or positions that are computed here.
     wanted = {name for name, _ in flat(network)}
     network.load_weights([(name, weight) for name, weight in weights.items() if name in wanted], strict=True)
     network.set_dtype(dtype)
-    if bits and not quantization:
-        nn.quantize(network, GROUP, bits, class_predicate=_divides)
+    if bits and not stored:
+        quantizing.quantize(network, bits)
+    if dequantized:
+        quantizing.dequantize(network)
     network.eval()
     # Nothing else holds what was read: each tensor goes as soon as it is cast.
     del tensors, weights
@@ -183,11 +189,6 @@ def _quantize(network: Network, settings: dict[str, Any], stored: Collection[str
         return f"{path}.scales" in stored and settings.get(path, True)
 
     nn.quantize(network, **general, class_predicate=form)
-
-
-def _divides(path: str, layer: nn.Module) -> bool:
-    """Whether a layer can be quantized: a matrix whose rows are whole groups. In Whisper all are."""
-    return isinstance(layer, nn.Linear | nn.Embedding) and layer.weight.shape[-1] % GROUP == 0
 
 
 def _named(tensors: dict[str, mx.array]) -> dict[str, mx.array]:
