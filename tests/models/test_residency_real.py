@@ -26,7 +26,7 @@ from tests.engines.whisper.parts import job, outputs_by_job  # noqa: E402
 from tests.jobs import Given  # noqa: E402
 
 pytestmark = pytest.mark.real
-RECORDING = Path(__file__).parents[2] / "examples" / "calls" / "vm-instructions.wav"
+RECORDING = Path(__file__).parents[2] / "examples" / "calls" / "ss-noservice.wav"
 # What is on the device beside weights, at most: rules, positions, what a step leaves behind.
 BESIDE = 12 * 10**6
 
@@ -65,7 +65,7 @@ def test_whisper_and_another_form_of_it_take_turns(whisper_base: Path) -> None:
                     assert half - BESIDE < held() - before < half + BESIDE
                 assert mx.get_peak_memory() - before < residency.budget + BESIDE
                 assert heard(first) == words
-        assert "press 1 now" in words
+        assert "not in service" in words
         assert (residency.resident.loads, residency.resident.evictions) == (5, 4)
         assert residency.resident.bytes <= residency.budget
     assert held() - before < BESIDE
