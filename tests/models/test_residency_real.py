@@ -61,7 +61,7 @@ def test_whisper_and_another_form_of_it_take_turns(whisper_base: Path) -> None:
                 words = heard(first)
                 assert single - BESIDE < held() - before < single + BESIDE
                 mx.reset_peak_memory()
-                with second._resident_network():
+                with second._models():
                     assert half - BESIDE < held() - before < half + BESIDE
                 assert mx.get_peak_memory() - before < residency.budget + BESIDE
                 assert heard(first) == words
@@ -79,7 +79,7 @@ def test_where_both_fit_they_live_together(whisper_base: Path) -> None:
         closing(engine(whisper_base, "float16", residency)) as second,
     ):
         for one in (first, second, first):
-            with one._resident_network():
+            with one._models():
                 pass
         assert (residency.resident.loads, residency.resident.evictions) == (2, 0)
         assert held() - before < residency.budget + BESIDE

@@ -7,7 +7,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 import mlx.core as mx
@@ -85,8 +85,8 @@ class WhisperEngine:
             settings = device.DeviceSettings(**spec.device)
             self._residency = residency or undo.enter_context(device_residency(settings))
             self._rules = Rules(self._vocabulary, files.dims.n_vocab)
-            with self._resident_network():
-                pass  # loaded now, so that what is wrong with it is known before the run
+            with self._models():
+                pass  # loaded now, so that what is wrong with them is known before the run
             self._encoders = EncoderStreams(spec.encode_rows, spec.encode_streams, spec.blas_threads)
             undo.callback(self._encoders.close)
             self._exit = undo.pop_all()
@@ -97,12 +97,20 @@ class WhisperEngine:
     # ---- the seam
 
     def run(self, jobs: Jobs, admit: Admit) -> Iterator[Output | JobFailed]:
-        with self._resident_network() as self._network:
+        with self._models():
             try:
                 yield from self._run(jobs, admit)
             finally:
-                # Whatever has hold of the network keeps its memory, too.
-                del self._network, self._slots
+                del self._slots  # which have hold of the decoder
+
+    @contextmanager
+    def _models(self) -> Iterator[None]:
+        """All models of a run, resident for as long. Whatever has hold of one keeps its memory, so nothing may."""
+        with self._resident_network() as self._network:
+            try:
+                yield
+            finally:
+                del self._network
 
     def _resident_network(self) -> AbstractContextManager[network.Network]:
         """The network for as long as it is used; loaded where it is not there, or not any more."""
