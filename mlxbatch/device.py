@@ -63,15 +63,15 @@ class Work:
 
 
 @contextmanager
-def device_settings(settings: DeviceSettings, weights: int = 0) -> Iterator[None]:
+def device_settings(settings: DeviceSettings) -> Iterator[None]:
     """Apply the settings; on the way out finish what runs, free the cache and put MLX's own values back.
 
-    `weights` is the bytes that a wired limit of "auto" makes room for.
+    A wired limit of "auto" is without weights until there are some: `wire`.
     """
     device = _device(settings.kind)
     before_device = mx.default_device()
     mx.set_default_device(device)
-    undo = [(setter, setter(value)) for setter, value in _limits(settings, weights) if value is not None]
+    undo = [(setter, setter(value)) for setter, value in _limits(settings) if value is not None]
     try:
         yield
     finally:
@@ -99,11 +99,18 @@ def recommended_memory(kind: str) -> int:
     return budget.machine_memory()
 
 
-def _limits(settings: DeviceSettings, weights: int) -> list[tuple[Any, int | None]]:
+def wire(settings: DeviceSettings, weights: int) -> None:
+    """Set the wired limit for models of so many bytes, within `device_settings`, which puts back what was before."""
+    limit = settings.wired_bytes(weights)
+    if limit is not None:
+        mx.set_wired_limit(limit)
+
+
+def _limits(settings: DeviceSettings) -> list[tuple[Any, int | None]]:
     return [
         (mx.set_memory_limit, settings.memory_bytes()),
         (mx.set_cache_limit, settings.cache_bytes()),
-        (mx.set_wired_limit, settings.wired_bytes(weights)),
+        (mx.set_wired_limit, settings.wired_bytes(0)),
     ]
 
 

@@ -19,7 +19,7 @@ from mlxbatch.governor import Change, Governor, Policy, Room
 from mlxbatch.host import Changed, EngineHost, Happening
 from mlxbatch.leaks import Baselines, LeakWatch, shape_key
 from mlxbatch.machine import Machine, Sampler, read_machine, rss
-from mlxbatch.types import Allowance, Output, Readings
+from mlxbatch.types import Allowance, Output, Readings, Resident
 from mlxbatch.worker import Event, Loaded
 
 # Seconds for which a look at the machine holds.
@@ -83,6 +83,7 @@ class Overseer:
         self._told: tuple[str, int, str] | None = None
         self._busy = False
         self._last = loaded.readings
+        self._resident: Resident | None = loaded.readings.resident
 
     @property
     def allowance(self) -> Allowance:
@@ -105,6 +106,7 @@ class Overseer:
         if isinstance(happening, Changed):
             self._governor.renewed()
             self._leaks.renewed()
+            self._resident = None  # what the new process has loaded is what there is
             self._tell("child", {"what": happening.what, "cause": happening.cause})
             return
         if isinstance(happening, Event) and isinstance(happening.output, Output):
@@ -112,7 +114,14 @@ class Overseer:
         now = self._clock()
         if happening.readings != Readings():  # a job that its child's death has settled comes without
             self._govern(happening.readings, now)
+            self._see_models(happening.readings.resident)
         self._sample(now)
+
+    def _see_models(self, resident: Resident) -> None:
+        """Tell of a model that was loaded since the last look, and of those that had to leave for it."""
+        if self._resident is not None and resident != self._resident:
+            self._tell("switch", {**asdict(resident), "models": list(resident.models)})
+        self._resident = resident
 
     def _govern(self, readings: Readings, now: float) -> None:
         self._last, self._peak = readings, max(self._peak, readings.peak)

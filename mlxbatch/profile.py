@@ -1,69 +1,67 @@
-"""Hardware profiles and settings: find the files, lay them over one another, validate once, say what is wrong where.
+"""Hardware profiles, presets and settings: lay them over one another, validate once, say what is wrong where.
 
 Precedence, highest first: overrides (flags, then MLXBATCH_* variables, both given by the CLI), `./mlxbatch.toml`, the
-user's `config.toml`, the profile, the defaults. The two settings files may hold any of a profile's keys, and
-`profile = "NAME"` (or a file, relative to theirs) to choose the profile they lie over.
+user's `config.toml`, the preset, the profile, the defaults. The two settings files may hold any of a profile's keys,
+and `profile = "NAME"` and `preset = "NAME"` (or files, relative to theirs) to choose what they lie over.
 """
 
 from __future__ import annotations
 
 import os
-import platform
-import re
-import sys
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mlxbatch import profile_choice
 from mlxbatch.budget import parse_bytes as parse_bytes
 from mlxbatch.errors import UsageError, show
+from mlxbatch.hardware import Hardware, is_chip
+from mlxbatch.hardware import this_hardware as this_hardware
 from mlxbatch.headerless import RuleError
-from mlxbatch.toml_lines import line_of
-from mlxbatch.words import near, nearest
+from mlxbatch.profile_choice import package_profiles as package_profiles
+from mlxbatch.profile_layers import RULES, Layer, Tree, from_values, keys, merged, read, read_if_there
+from mlxbatch.words import near
 
 if TYPE_CHECKING:
-    from mlxbatch.profile_schema import Profile
+    from pydantic import ValidationError
+    from pydantic_core import ErrorDetails
+
+    from mlxbatch.profile_schema import Profile, When
 
 PROJECT_FILE = Path("mlxbatch.toml")
-FALLBACK = "linux-cpu"
-Tree = dict[str, Any]
+# What works without a GPU, for a profile that is meant for machines that have one.
+_WITHOUT_GPU = {"device.kind": "cpu", "device.blas": "openblas", "transcribe.dtype": "float32"}
+# What a profile says of itself: a preset does too, and the one that it lies over keeps its own.
+_ABOUT = ("schema", "name", "description", "platform", "machine", "gpu", "chip", "base")
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
     """A validated profile, the files it came from (lowest precedence first), and what the user should know.
 
-    `why` says what chose the profile: "--profile", the settings file and line that names it, or the platform.
+    `why` says what chose the profile: "--profile", the settings file and line that names it, or this machine.
+    `origins` says of each key that is not left at its default where it is set: {"device.kind": "mine.toml:7"}.
     """
 
     profile: Profile
     sources: tuple[Path, ...]
     notes: tuple[str, ...] = ()
     why: str = ""
+    preset: str = ""
+    origins: Mapping[str, str] = field(default_factory=dict)
+    file: str = ""  # the profile's file, by the name that --profile knows it by
 
-
-@dataclass(frozen=True, slots=True)
-class _Layer:
-    """One source of settings. `path` is None for the command line and environment."""
-
-    path: Path | None
-    text: str = ""
-    tree: Tree = field(default_factory=dict)
-
-    def at(self, key: str) -> str:
-        """Where the key is set: "file:line", the file alone where the line cannot be found."""
-        if self.path is None:
-            return "command line or environment"
-        line = line_of(key, self.text)
-        return f"{show(self.path)}:{line}" if line else show(self.path)
+    @property
+    def name(self) -> str:
+        """The profile's name and that of the preset over it: "linux-cpu + qa"."""
+        return f"{self.profile.name} + {self.preset}" if self.preset else self.profile.name
 
 
 def load(
     name_or_file: str | None = None,
     *,
+    preset: str | None = None,
     overrides: Mapping[str, object] | None = None,
     project: Path = PROJECT_FILE,
     user_dir: Path | None = None,
@@ -71,96 +69,41 @@ def load(
     """The settings of this run.
 
     `name_or_file` is a profile's name, or a path (it ends in .toml or has a slash); None takes the one that a settings
-    file names, else the one for this platform. `overrides` maps dotted keys to values: {"transcribe.batch_size": 4};
-    None values are left out. `user_dir` is platformdirs' user_config_path("mlxbatch") unless given.
+    file names, else the nearest for this machine. `preset` is the same for presets, of which there need be none.
+    `overrides` maps dotted keys to values: {"transcribe.batch_size": 4}; None values are left out. `user_dir` is
+    platformdirs' user_config_path("mlxbatch") unless given.
 
-    UsageError for an unknown profile or key, a value that is not allowed, or a file that is not TOML or not readable.
+    UsageError for an unknown profile, preset or key, a value that is not allowed, or a file that is not TOML or not
+    readable. A profile for another machine is used, with a note.
     """
-    user_dir = _user_dir() if user_dir is None else user_dir
-    settings = [layer for path in (user_dir / "config.toml", project) if (layer := _read_if_there(path))]
-    chosen, why, notes = _choose(name_or_file, settings, user_dir)
-    layers = [_read(chosen), *(_without_choice(layer) for layer in settings), _overrides(overrides or {})]
-    profile = _validate(layers)
+    user_dir = user_folder() if user_dir is None else user_dir
+    here = this_hardware()
+    settings = [layer for path in (user_dir / "config.toml", project) if (layer := read_if_there(path))]
+    chosen = profile_choice.choose("profile", name_or_file, settings, user_dir)
+    chosen = chosen or profile_choice.for_this_machine(here)
+    over = profile_choice.choose("preset", preset, settings, user_dir)
+    layers = profile_choice.with_bases(chosen.path, user_dir)
+    note, adapted = _elsewhere(merged(layers), here)
+    layers += [*adapted, *([read(over.path).without(*_ABOUT)] if over else [])]
+    layers += [*(layer.without("profile", "preset") for layer in settings), from_values(overrides or {})]
+    profile, origins = _settled(layers, here)
     sources = tuple(layer.path for layer in layers if layer.path)
-    return Loaded(profile, sources, (*notes, *_mismatch(profile)), why)
+    names = {"file": chosen.path.stem, "preset": over.path.stem if over else ""}
+    return Loaded(profile, sources, (*chosen.notes, *note), chosen.why, origins=origins, **names)
 
 
 def available(user_dir: Path | None = None) -> list[str]:
     """Names of all profiles that can be asked for: the package's and the user's, sorted."""
-    return sorted(_named(_user_dir() if user_dir is None else user_dir))
+    return sorted(profile_choice.named("profile", user_folder() if user_dir is None else user_dir))
 
 
-# --- which profile ---------------------------------------------------------------------------------------------------
+def presets(user_dir: Path | None = None) -> dict[str, str]:
+    """Names of all presets that can be asked for, sorted, and their descriptions."""
+    found = profile_choice.named("preset", user_folder() if user_dir is None else user_dir)
+    return {name: str(read(path).tree.get("description", "")) for name, path in sorted(found.items())}
 
 
-def _choose(wanted: str | None, settings: Sequence[_Layer], user_dir: Path) -> tuple[Path, str, tuple[str, ...]]:
-    """The profile's file, what chose it, and a note where nothing fitted this machine."""
-    if wanted is not None:
-        return _find(wanted, Path(), user_dir, "--profile"), "--profile", ()
-    for layer in reversed(settings):
-        if "profile" in layer.tree and layer.path:
-            name = layer.tree["profile"]
-            if not isinstance(name, str):
-                raise UsageError(f"{layer.at('profile')}: profile = {name!r}: must be a profile's name or file")
-            return _find(name, layer.path.parent, user_dir, layer.at("profile")), layer.at("profile"), ()
-    return _for_this_machine()
-
-
-def _find(wanted: str, base: Path, user_dir: Path, where: str) -> Path:
-    if wanted.endswith(".toml") or "/" in wanted:
-        path = base / Path(wanted).expanduser()
-        if not path.is_file():
-            raise UsageError(f"{where}: no such profile file: {show(path)}")
-        return path
-    named = _named(user_dir)
-    if wanted not in named:
-        hint = f"{nearest(wanted, named)} (there are: {', '.join(sorted(named))})"
-        raise UsageError(f"{where}: unknown profile {wanted!r}{hint}")
-    return named[wanted]
-
-
-def _named(user_dir: Path) -> dict[str, Path]:
-    """Name -> file; a profile of the user's stands before the package's of the same name."""
-    folders = (package_profiles(), user_dir / "profiles")
-    return {path.stem: path for folder in folders for path in sorted(folder.glob("*.toml"))}
-
-
-def package_profiles() -> Path:
-    """The folder of the profiles that come with the package: in the wheel, or at the root of a source checkout."""
-    package = Path(str(resources.files("mlxbatch")))
-    installed = package / "profiles"
-    return installed if installed.is_dir() else package.parent / "profiles"
-
-
-def _for_this_machine() -> tuple[Path, str, tuple[str, ...]]:
-    """The package's own profile for this platform, one for this very machine before one for any."""
-    here, machine = this_machine()
-    found = []
-    for path in sorted(package_profiles().glob("*.toml")):
-        tree = _read(path).tree
-        if tree.get("platform") == here and tree.get("machine", "any") in (machine, "any"):
-            found.append((tree.get("machine", "any") == "any", path))
-    why = f"{here} on {machine}"
-    if found:
-        return min(found)[1], why, ()
-    return package_profiles() / f"{FALLBACK}.toml", why, (f"no profile for {why}: {FALLBACK} is used",)
-
-
-def this_machine() -> tuple[str, str]:
-    """(platform, machine) in the words of a profile: ("linux", "x86_64"), ("darwin", "arm64")."""
-    machine = platform.machine().lower()
-    return sys.platform, {"aarch64": "arm64", "amd64": "x86_64"}.get(machine, machine)
-
-
-def _mismatch(profile: Profile) -> tuple[str, ...]:
-    here, machine = this_machine()
-    if profile.platform in (here, "any") and profile.machine in (machine, "any"):
-        return ()
-    meant = f"{profile.platform} on {profile.machine}"
-    return (f"profile {profile.name} is meant for {meant}; this is {here} on {machine}",)
-
-
-def _user_dir() -> Path:
+def user_folder() -> Path:
     """Where the user's settings are; for a user without a home, a place where nothing can be."""
     from platformdirs import user_config_path
 
@@ -170,113 +113,135 @@ def _user_dir() -> Path:
         return Path(os.devnull, "mlxbatch")
 
 
-# --- reading and merging ---------------------------------------------------------------------------------------------
+def _elsewhere(tree: Tree, here: Hardware) -> tuple[list[str], list[Layer]]:
+    """For a profile that is meant for another machine: a note, and what has to be otherwise here."""
+    if profile_choice.fits(tree, here):
+        return [], []
+    note = f"profile {tree.get('name')} is meant for {profile_choice.meant_for(tree)}; this is {here.words}"
+    device = tree.get("device")
+    if here.gpu != "none" or not isinstance(device, dict) or device.get("kind") != "gpu":
+        return [note], []
+    return [f"{note}: it is used with the CPU, in float32"], [from_values(_WITHOUT_GPU, "as there is no GPU here")]
 
 
-def _read(path: Path) -> _Layer:
+# --- rules and validation --------------------------------------------------------------------------------------------
+
+
+def _settled(layers: Sequence[Layer], here: Hardware) -> tuple[Profile, dict[str, str]]:
+    """The profile that the layers and their fitting rules make, and where each key is set.
+
+    Rules for other machines are judged as well: a mistake shows where it is made.
+    """
+    from mlxbatch.profile_schema import allowed
+
+    used, others = _ruled(layers, here)
+    profile = _validated(used)
+    for rule in others:
+        _validated([*used, rule])
+    known = allowed()
+    origins: dict[str, str] = {}
+    for layer in used:
+        origins |= {key: layer.at(key) for key in keys(layer.tree) if key in known}
+    return profile, origins
+
+
+def _ruled(layers: Sequence[Layer], here: Hardware) -> tuple[list[Layer], list[Layer]]:
+    """Each layer with the rules over it that fit this machine; and the other rules."""
+    used: list[Layer] = []
+    others: list[Layer] = []
+    for layer in layers:
+        used.append(layer.without(RULES))
+        for conditions, rule in layer.rules():
+            (used if _holds(_when(conditions, rule), here) else others).append(rule)
+    return used, others
+
+
+def _when(tree: Tree, rule: Layer) -> When:
+    from pydantic import ValidationError
+
+    from mlxbatch.profile_schema import When, allowed, conditions
+
     try:
-        # utf-8-sig: Windows editors put a byte order mark first, which TOML does not allow.
-        text = path.read_bytes().decode("utf-8-sig")
-        return _Layer(path, text, tomllib.loads(text))
-    except OSError as error:
-        raise UsageError(f"cannot read {show(path)}: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{show(path)}: not UTF-8 text") from error
-    except tomllib.TOMLDecodeError as error:
-        line = re.search(r"line (\d+)", str(error))
-        number = line[1] if line else str(max(1, len(text.splitlines())))
-        raise UsageError(f"{show(path)}:{number}: not valid TOML: {error}") from error
+        return When.model_validate(tree)
+    except ValidationError as error:
+        layer = Layer(rule.path, rule.text, tree, rule.prefix)
+        raise UsageError(_problems(error, [layer], conditions() | allowed())) from error
 
 
-def _read_if_there(path: Path) -> _Layer | None:
-    """A settings file may be missing, but one that is there and cannot be read is not passed over."""
-    return _read(path) if os.path.lexists(path) else None
+def _holds(when: When, here: Hardware) -> bool:
+    """What is not known of a machine, such as its GPU's cores, fulfils no condition."""
+    cores = here.gpu_cores
+    return (
+        (when.chip is None or is_chip(here.chip, when.chip))
+        and (when.memory_from is None or here.memory >= parse_bytes(when.memory_from))
+        and (when.memory_below is None or here.memory < parse_bytes(when.memory_below))
+        and (when.gpu_cores_from is None or (cores is not None and cores >= when.gpu_cores_from))
+        and (when.gpu_cores_below is None or (cores is not None and cores < when.gpu_cores_below))
+    )
 
 
-def _without_choice(layer: _Layer) -> _Layer:
-    return _Layer(layer.path, layer.text, {key: value for key, value in layer.tree.items() if key != "profile"})
-
-
-def _overrides(values: Mapping[str, object]) -> _Layer:
-    tree: Tree = {}
-    for dotted, value in values.items():
-        if value is not None:
-            *sections, key = dotted.split(".")
-            node = tree
-            for section in sections:
-                node = node.setdefault(section, {})
-            node[key] = value
-    return _Layer(None, "", tree)
-
-
-def _merged(low: Tree, high: Tree) -> Tree:
-    """`high` over `low`, table by table."""
-    result = dict(low)
-    for key, value in high.items():
-        below = result.get(key)
-        result[key] = _merged(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
-    return result
-
-
-# --- validation and its messages -------------------------------------------------------------------------------------
-
-
-def _validate(layers: Sequence[_Layer]) -> Profile:
+def _validated(layers: Sequence[Layer]) -> Profile:
     from pydantic import ValidationError
 
     from mlxbatch.profile_schema import Profile, allowed
 
-    tree: Tree = {}
-    for layer in layers:
-        tree = _merged(tree, layer.tree)
     try:
-        return Profile.model_validate(tree)
+        return Profile.model_validate(merged(layers))
     except ValidationError as error:
-        known = allowed()
-        problems = [
-            _problem(found["type"], found["loc"], tree, layers, known, found.get("ctx", {}).get("error"))
-            for found in error.errors()
-        ]
-        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-        raise UsageError(problems[0] + more) from error
+        raise UsageError(_problems(error, layers, allowed())) from error
 
 
-def _problem(
-    kind: str,
-    loc: tuple[int | str, ...],
-    tree: Tree,
-    layers: Sequence[_Layer],
-    known: Mapping[str, str],
-    error: object = None,
-) -> str:
-    key = ".".join(str(part) for part in loc)
-    holders = [layer for layer in layers if _get(layer.tree, loc) is not None]
+# --- messages --------------------------------------------------------------------------------------------------------
+
+
+def _problems(error: ValidationError, layers: Sequence[Layer], known: Mapping[str, str]) -> str:
+    """The first problem, and how many more there are."""
+    # A value that may be of several types is a problem for each of them.
+    found = list(dict.fromkeys(_problem(one, layers, known) for one in error.errors()))
+    return found[0] + (f" (and {len(found) - 1} more)" if len(found) > 1 else "")
+
+
+def _problem(found: ErrorDetails, layers: Sequence[Layer], known: Mapping[str, str]) -> str:
+    kind, tree, error = found["type"], merged(layers), found.get("ctx", {}).get("error")
+    parts = found["loc"] if kind == "extra_forbidden" else _as_known(found["loc"], tree, known)
+    key = ".".join(str(part) for part in parts)
+    holders = [layer for layer in layers if _get(layer.tree, parts) is not None]
     if not holders:
         return f"{layers[0].at('')}: {key} is missing: must be {known.get(key, 'given')}"
     where = holders[-1].at(key)
     if kind == "extra_forbidden":
         return f"{where}: unknown key {key!r}{_nearest(key, known)}"
     if isinstance(error, RuleError):
-        return f"{where}: {key} = {_toml(_get(tree, loc))}: {error}"
+        return f"{where}: {key} = {_toml(_get(tree, parts))}: {error}"
     allowed = known.get(key) or known.get(key.rpartition(".")[0], "another value")  # of a table of free names
-    return f"{where}: {key} = {_toml(_get(tree, loc))}: must be {allowed}"
+    return f"{where}: {key} = {_toml(_get(tree, parts))}: must be {allowed}"
+
+
+def _as_known(loc: tuple[int | str, ...], tree: Tree, known: Mapping[str, str]) -> tuple[int | str, ...]:
+    """The key that a problem is of: inside a list or a choice of types pydantic names further parts."""
+    lengths = range(len(loc), 0, -1)
+    length = next((n for n in lengths if ".".join(str(part) for part in loc[:n]) in known), len(loc))
+    return loc[: length + isinstance(_get(tree, loc[:length]), dict)]  # in a table of free names, the name
 
 
 def _nearest(key: str, known: Mapping[str, str]) -> str:
     """A hint at the right key: near in the same table, of the same name in another, or near anywhere."""
     section, _, last = key.rpartition(".")
-    names = [*known, *({"profile"} - {key})]
+    names = [*known, *({"profile", "preset"} - {key})]
     here = {name.rpartition(".")[2]: name for name in names if name.rpartition(".")[0] == section}
     elsewhere = {name.rpartition(".")[2]: name for name in names}
-    for keys, likeness in ((here, 0.6), (elsewhere, 0.6), (here, 0.4)):
-        if found := near(last, keys, likeness):
-            return f"; did you mean {keys[found]!r}?"
+    for known_here, likeness in ((here, 0.6), (elsewhere, 0.6), (here, 0.4)):
+        if found := near(last, known_here, likeness):
+            return f"; did you mean {known_here[found]!r}?"
     return f" (there are: {', '.join(here)})" if here else ""
 
 
-def _get(tree: object, loc: tuple[int | str, ...]) -> object:
+def _get(tree: Any, loc: tuple[int | str, ...]) -> object:
     for part in loc:
-        tree = tree.get(part) if isinstance(tree, dict) else None
+        if isinstance(tree, list) and isinstance(part, int) and part < len(tree):
+            tree = tree[part]
+        else:
+            tree = tree.get(part) if isinstance(tree, dict) else None
     return tree
 
 

@@ -80,7 +80,7 @@ class Device(Section):
 
 
 class Transcribe(Section):
-    """How speech recognition is fed: rows in a batch, windows in an encoder call, streams."""
+    """How speech recognition is fed: the model and its form, rows in a batch, windows in an encoder call, streams."""
 
     model: str = Field(default="whisper-base", min_length=1, description="a model's name or directory")
     batch_size: int = Field(default=8, ge=1, le=64, description="a whole number from 1 to 64 (8-16 is advised)")
@@ -90,6 +90,12 @@ class Transcribe(Section):
     encode_rows: int = Field(default=8, ge=1, le=64, description="a whole number of windows from 1 to 64")
     encode_streams: int = Field(default=1, ge=1, le=16, description="a whole number from 1 to 16")
     cpu_streams: int = Field(default=1, ge=1, le=16, description="a whole number from 1 to 16")
+    bits: Literal["none", 2, 3, 4, 5, 6, 8] = Field(
+        default="none", description='2, 3, 4, 5, 6 or 8 (weights are quantized on loading), or "none" (as stored)'
+    )
+    segment_seconds: float | None = Field(
+        default=None, gt=0, allow_inf_nan=False, description="seconds of a piece of long audio, over 0"
+    )
     task: Literal["transcribe", "translate"] = Field(default="transcribe", description='"transcribe" or "translate"')
     prompt: str = Field(default="", description="text that comes before each recording, empty for none")
     hotwords: list[str] = Field(default=[], description='a list of words, such as ["Zsófia", "Kubernetes"]')
@@ -155,14 +161,34 @@ class Profile(Section):
     schema_: Literal[1] = Field(alias="schema", description=f"{SCHEMA_VERSION}, the version that this program reads")
     name: str = Field(min_length=1, description="a name")
     description: str = Field(default="", description="a line of text")
+    base: str = Field(default="", description="the profile that this one is built on, a name or file")
     platform: str = Field(default="any", description='"linux", "darwin" or "any"', pattern="^(linux|darwin|any)$")
     machine: str = Field(default="any", description='"x86_64", "arm64" or "any"', pattern="^(x86_64|arm64|any)$")
+    gpu: Literal["metal", "cuda", "none", "any"] = Field(
+        default="any", description='"metal", "cuda", "none" (no GPU that MLX can use) or "any"'
+    )
+    chip: str = Field(default="any", min_length=1, description='a chip or its family, such as "Apple M4", or "any"')
     device: Device = Field(default_factory=Device, description="a table, [device]")
     transcribe: Transcribe = Field(default_factory=Transcribe, description="a table, [transcribe]")
     decode: Decode = Field(default_factory=Decode, description="a table, [decode]")
     pipeline: Pipeline = Field(default_factory=Pipeline, description="a table, [pipeline]")
     governor: Governor = Field(default_factory=Governor, description="a table, [governor]")
     state: State = Field(default_factory=State, description="a table, [state]")
+
+
+class When(Section):
+    """The machines that a [[when]] rule is for: all of its conditions hold."""
+
+    chip: str | None = Field(default=None, min_length=1, description='a chip or its family, such as "Apple M4 Max"')
+    memory_from: Size | None = Field(default=None, description=f"{SIZE}: this much or more")
+    memory_below: Size | None = Field(default=None, description=f"{SIZE}: less than this")
+    gpu_cores_from: int | None = Field(default=None, ge=1, description="a whole number over 0: so many or more")
+    gpu_cores_below: int | None = Field(default=None, ge=1, description="a whole number over 0: fewer")
+
+
+def conditions() -> dict[str, str]:
+    """Every condition of a [[when]] rule -> what it may be."""
+    return {name: field.description or "" for name, field in When.model_fields.items()}
 
 
 def allowed() -> dict[str, str]:

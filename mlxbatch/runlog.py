@@ -2,9 +2,10 @@
 
 One JSON object a line, each with `event` and `t`, seconds since the run began (on `time.monotonic`, which the engine's
 process shares). Events, in order: `start` once, `plan` when the engine is loaded, then as they come `span` (one stage's
-work on one batch: stage, begin, end, rows), `sample`, `governor`, `load`, `group`, `child`, `leak` and `item`, `end`
-once. Where the smaller model takes over there is another `plan`, of what is left, whose groups are numbered anew. A log
-without an `end` is of a run that was killed, and its last line may be torn. docs/logs-and-metrics.md has the keys.
+work on one batch: stage, begin, end, rows), `sample`, `governor`, `load`, `group`, `child`, `switch`, `leak` and
+`item`, `end` once. Where the smaller model takes over there is another `plan`, of what is left, whose groups are
+numbered anew. A log without an `end` is of a run that was killed, and its last line may be torn.
+docs/logs-and-metrics.md has the keys.
 
 Logs of earlier runs are kept, the newest N (`prune`).
 """
@@ -143,7 +144,7 @@ class RunLog:
         self._write("item", result_record(result))
 
     def event(self, kind: str, facts: Mapping[str, Any]) -> None:
-        """Any other event: "sample", "governor", "load", "child", "leak", "group"."""
+        """Any other event: "sample", "governor", "load", "child", "switch", "leak", "group"."""
         self._write(kind, facts)
 
     def end(self, summary: Mapping[str, Any]) -> None:

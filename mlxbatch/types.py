@@ -189,6 +189,16 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
+class Resident:
+    """The models on a device when one came or left last, the least recently used first; `bytes` of their weights."""
+
+    models: tuple[str, ...] = ()
+    bytes: int = 0
+    loads: int = 0
+    evictions: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Readings:
     """Memory of the process that owns the device, in bytes, and the spans since the last readings.
 
@@ -206,6 +216,7 @@ class Readings:
     progress: int = 0
     shortages: int = 0
     spans: tuple[Span, ...] = ()
+    resident: Resident = Resident()
 
 
 @dataclass(frozen=True, slots=True)

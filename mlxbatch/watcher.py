@@ -39,5 +39,6 @@ class Watcher:
     def event(self, kind: str, facts: Mapping[str, Any]) -> None:
         """What was seen of the machine, and done about it; facts as JSON can hold them.
 
-        `kind` is "sample", "governor", "load", "child", "leak" or "group"; docs/logs-and-metrics.md has their facts.
+        `kind` is "sample", "governor", "load", "child", "switch", "leak" or "group"; docs/logs-and-metrics.md has their
+        facts.
         """

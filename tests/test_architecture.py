@@ -34,6 +34,7 @@ LAYERS = {
 MAY_IMPORT_MLX = (
     "mlxbatch.device",
     "mlxbatch.kernels",
+    "mlxbatch.engines.quantizing",
     "mlxbatch.engines.whisper",
     "mlxbatch.models.residency",
     "mlxbatch.selftest",
@@ -61,6 +62,7 @@ PURE = (
     "flight",
     "watchdog",
     "durations",
+    "models.lru",
 )
 PURE += (
     "words",

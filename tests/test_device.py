@@ -52,11 +52,16 @@ def test_limits_are_set_and_put_back() -> None:
 
 def test_wired_memory_is_set_on_metal_only(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = DeviceSettings(wired_limit="auto")
+    wired: list[int] = []
+    monkeypatch.setattr(mx, "set_wired_limit", wired.append)
     monkeypatch.setattr(mx.metal, "is_available", lambda: False)
-    assert dict(device._limits(settings, 10**9))[mx.set_wired_limit] is None
+    assert dict(device._limits(settings))[mx.set_wired_limit] is None
+    device.wire(settings, 10**9)
+    assert wired == []
     monkeypatch.setattr(mx.metal, "is_available", lambda: True)
-    wired = dict(device._limits(settings, 10**9))[mx.set_wired_limit]
-    assert wired == min(10**9 + budget.WIRED_HEADROOM, budget.machine_memory())
+    assert dict(device._limits(settings))[mx.set_wired_limit] == min(budget.WIRED_HEADROOM, budget.machine_memory())
+    device.wire(settings, 10**9)
+    assert wired == [min(10**9 + budget.WIRED_HEADROOM, budget.machine_memory())]
     assert DeviceSettings(wired_limit="none").wired_bytes(10**9) is None
 
 

@@ -12,7 +12,7 @@ from mlxbatch.host import Changed
 from mlxbatch.host.thread import ThreadHost
 from mlxbatch.machine import Machine
 from mlxbatch.overseer import Overseer, Oversight, Refused, TakeOver
-from mlxbatch.types import Allowance, JobFailed, Output, Readings, WindowStats
+from mlxbatch.types import Allowance, JobFailed, Output, Readings, Resident, WindowStats
 from mlxbatch.worker import Beat, Event, Loaded
 
 MB = 10**6
@@ -122,6 +122,25 @@ def test_what_became_of_the_process_is_told() -> None:
     desk = Desk()
     desk.overseer.see(Changed("died", "killed by SIGKILL"))
     assert desk.of("child") == [{"what": "died", "cause": "killed by SIGKILL"}]
+
+
+def test_a_switch_of_models_is_told_and_a_new_process_is_none() -> None:
+    desk = Desk()
+
+    def see(resident: Resident) -> None:
+        desk.overseer.see(Beat(Readings(active=MB, resident=resident)))
+
+    see(Resident())
+    see(two := Resident(("whisper", "silero"), 12, loads=2))
+    see(two)
+    see(Resident(("enhancer",), 9, loads=3, evictions=2))
+    assert desk.of("switch") == [
+        {"models": ["whisper", "silero"], "bytes": 12, "loads": 2, "evictions": 0},
+        {"models": ["enhancer"], "bytes": 9, "loads": 3, "evictions": 2},
+    ]
+    desk.overseer.see(Changed("renewed"))
+    see(Resident(("whisper",), 10, loads=1))
+    assert len(desk.of("switch")) == 2
 
 
 def test_a_busy_machine_holds_what_is_not_live_yet() -> None:

@@ -12,8 +12,19 @@ import pytest
 from mlxbatch import profile as profiles
 from mlxbatch.budget import parse_amount
 from mlxbatch.errors import UsageError
+from mlxbatch.hardware import Hardware
 from mlxbatch.profile import Loaded, available, load, package_profiles, parse_bytes
 from mlxbatch.toml_lines import line_of
+
+GIB = 2**30
+LINUX = Hardware("linux", "x86_64", "none", 16 * GIB)
+PROFILES = sorted(package_profiles().glob("*.toml"))
+PRESETS = sorted((package_profiles() / "presets").glob("*.toml"))
+NAMES = "apple-m1, apple-m2, apple-m3, apple-m4, apple-m5, apple-silicon, linux-cpu, linux-cuda"
+
+
+def a_mac(chip: str, cores: int | None = None, gib: int = 16) -> Hardware:
+    return Hardware("darwin", "arm64", "metal", gib * GIB, chip, cores)
 
 
 class Place:
@@ -38,26 +49,50 @@ class Place:
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
-    monkeypatch.setattr(profiles, "this_machine", lambda: ("linux", "x86_64"))
+    stand_on(monkeypatch, LINUX)
     return Place(tmp_path)
 
 
-@pytest.mark.parametrize("path", sorted(package_profiles().glob("*.toml")), ids=lambda path: path.stem)
-def test_each_profile_of_the_package_is_valid_and_every_key_has_a_comment(path: Path, place: Place) -> None:
+def stand_on(monkeypatch: pytest.MonkeyPatch, here: Hardware) -> None:
+    monkeypatch.setattr(profiles, "this_hardware", lambda: here)
+
+
+def settings_of(path: Path) -> list[tuple[int, str]]:
+    """(line number from 0, line) of each assignment below the head of a profile or preset."""
+    lines = path.read_text().split("\n")
+    head = next(n for n, line in enumerate(lines) if line.startswith("["))
+    return [(n, line) for n, line in enumerate(lines) if n > head and "=" in line and not line.startswith("#")]
+
+
+@pytest.mark.parametrize("path", PROFILES, ids=lambda path: path.stem)
+def test_each_profile_of_the_package_is_valid(path: Path, place: Place) -> None:
     loaded = place.load(path.stem)
     assert loaded.profile.name == path.stem
-    assert loaded.sources == (path,)
+    assert loaded.sources[-1] == path
     assert parse_amount(loaded.profile.device.memory_limit, 16 * 10**9) > parse_bytes("1GB")
-    lines = path.read_text().partition("[device]\n")[2].split("\n")
-    settings = [n for n, line in enumerate(lines) if "=" in line and not line.startswith("#")]
-    assert len(settings) > 10
-    assert [lines[n] for n in settings if n == 0 or not lines[n - 1].startswith("#")] == []
+    assert 8 <= loaded.profile.transcribe.batch_size <= 16
 
 
-def test_the_apple_profile_says_that_it_was_not_measured() -> None:
-    text = (package_profiles() / "apple-silicon.toml").read_text()
-    assert "NOTHING IN THIS FILE WAS MEASURED ON A MAC" in text
-    assert "measured)" not in text.replace("not measured on a Mac)", "")
+@pytest.mark.parametrize("path", [*PROFILES, *PRESETS], ids=lambda path: path.stem)
+def test_every_setting_that_comes_with_the_package_has_a_comment(path: Path) -> None:
+    lines = path.read_text().split("\n")
+    conditions = ("memory_from", "memory_below", "gpu_cores_from", "gpu_cores_below")
+    bare = [
+        line
+        for n, line in settings_of(path)
+        # Those of a rule may stand below the comment of the rule itself.
+        if not line.startswith(conditions) and not lines[n - 1].startswith(("#", *conditions))
+    ]
+    assert bare == []
+    if "base" not in path.read_text() and path not in PRESETS:
+        assert len(settings_of(path)) > 10
+
+
+@pytest.mark.parametrize("path", [path for path in PROFILES if path.stem != "linux-cpu"], ids=lambda path: path.stem)
+def test_a_profile_of_a_gpu_says_that_it_was_not_measured(path: Path) -> None:
+    text = path.read_text()
+    assert "NOTHING IN THIS FILE WAS MEASURED ON A" in text
+    assert "measured)" not in text.replace("not measured on a Mac)", "").replace("not measured)", "")
 
 
 def test_precedence_flags_project_user_profile_defaults(place: Place) -> None:
@@ -79,30 +114,89 @@ def test_a_value_that_a_higher_layer_replaces_is_not_judged(place: Place) -> Non
 
 
 @pytest.mark.parametrize(
-    ("here", "name", "noted"),
+    ("here", "name"),
     [
-        (("linux", "x86_64"), "linux-cpu", False),
-        (("linux", "arm64"), "linux-cpu", False),
-        (("darwin", "arm64"), "apple-silicon", False),
-        (("darwin", "x86_64"), "linux-cpu", True),
-        (("freebsd14", "x86_64"), "linux-cpu", True),
+        (LINUX, "linux-cpu"),
+        (Hardware("linux", "arm64", "none", 4 * GIB), "linux-cpu"),
+        (Hardware("linux", "x86_64", "cuda", 64 * GIB), "linux-cuda"),
+        (a_mac("Apple M1", 7, 8), "apple-m1"),
+        (a_mac("Apple M2 Ultra", 76, 192), "apple-m2"),
+        (a_mac("Apple M3 Pro"), "apple-m3"),
+        (a_mac("Apple M4 Max", 40, 128), "apple-m4"),
+        (a_mac("Apple M5", 10), "apple-m5"),
+        (a_mac("Apple M17", 10), "apple-silicon"),
+        (a_mac(""), "apple-silicon"),
     ],
+    ids=lambda value: value.words if isinstance(value, Hardware) else value,
 )
-def test_without_a_name_the_profile_of_the_machine_is_taken(
-    place: Place, monkeypatch: pytest.MonkeyPatch, here: tuple[str, str], name: str, noted: bool
+def test_without_a_name_the_nearest_profile_is_taken(
+    place: Place, monkeypatch: pytest.MonkeyPatch, here: Hardware, name: str
 ) -> None:
-    monkeypatch.setattr(profiles, "this_machine", lambda: here)
+    stand_on(monkeypatch, here)
     loaded = place.load()
     assert loaded.profile.name == name
-    assert bool(loaded.notes) == noted
-    if noted:
-        assert f"no profile for {here[0]} on {here[1]}" in loaded.notes[0]
+    assert loaded.notes == ()
+    assert loaded.why == here.words
 
 
-def test_a_profile_of_another_platform_is_used_with_a_note(place: Place) -> None:
-    loaded = place.load("apple-silicon")
+@pytest.mark.parametrize("platform", ["darwin", "freebsd14"])
+def test_where_no_profile_fits_the_one_that_works_anywhere_is_taken(
+    place: Place, monkeypatch: pytest.MonkeyPatch, platform: str
+) -> None:
+    stand_on(monkeypatch, here := Hardware(platform, "x86_64", "none", 16 * GIB))
+    loaded = place.load()
+    assert loaded.profile.name == "linux-cpu"
+    assert loaded.notes[0] == f"no profile for {here.words}: linux-cpu is used"
+
+
+@pytest.mark.parametrize(
+    ("here", "batch", "rows", "limit", "cache"),
+    [
+        (a_mac("Apple M1", 8, 8), 8, 4, "75%", "256MB"),
+        (a_mac("Apple M1 Pro", 16, 16), 12, 8, "80%", "1GB"),
+        (a_mac("Apple M3 Pro", 18, 18), 12, 8, "80%", "1GB"),
+        (a_mac("Apple M4", 10, 24), 16, 4, "90%", "2GB"),
+        (a_mac("Apple M3 Max", 30, 36), 16, 16, "90%", "2GB"),
+        (a_mac("Apple M2 Ultra", 60, 192), 16, 16, "90%", "4GB"),
+        (a_mac("Apple M5", 10, 16), 12, 8, "80%", "1GB"),
+        (a_mac("Apple M5 Pro", 20, 64), 16, 16, "90%", "4GB"),
+        (a_mac("Apple M4 Pro", None, 48), 16, 8, "90%", "2GB"),
+    ],
+    ids=lambda value: value.words if isinstance(value, Hardware) else "",
+)
+def test_memory_and_cores_decide_within_a_family(
+    place: Place, monkeypatch: pytest.MonkeyPatch, here: Hardware, batch: int, rows: int, limit: str, cache: str
+) -> None:
+    stand_on(monkeypatch, here)
+    found = place.load().profile
+    assert (found.transcribe.batch_size, found.transcribe.encode_rows) == (batch, rows)
+    assert (found.device.memory_limit, found.device.cache_limit) == (limit, cache)
+    assert (found.device.kind, found.transcribe.dtype) == ("gpu", "float16")
+
+
+def test_a_profile_for_another_machine_is_used_with_a_note_and_the_cpu(place: Place) -> None:
+    loaded = place.load("apple-m4")
+    assert loaded.notes == (
+        "profile apple-m4 is meant for darwin on arm64, Apple M4; this is linux on x86_64, no GPU that MLX can use, "
+        "16 GiB: it is used with the CPU, in float32",
+    )
+    assert (loaded.profile.device.kind, loaded.profile.device.blas) == ("cpu", "openblas")
+    assert (loaded.profile.transcribe.dtype, loaded.profile.transcribe.encode_rows) == ("float32", 8)
+    place.project.write_text('[device]\nkind = "gpu"\n[transcribe]\ndtype = "float16"\n')
+    found = place.load("linux-cuda")  # whoever insists gets it
+    assert (found.profile.device.kind, found.profile.transcribe.dtype) == ("gpu", "float16")
+    assert found.notes[0].startswith("profile linux-cuda is meant for linux on any, CUDA; this is")
+
+
+def test_on_a_machine_with_a_gpu_of_its_own_it_keeps_that(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_on(monkeypatch, a_mac("Apple M2", 10, 24))
+    loaded = place.load("apple-m4")
+    assert loaded.notes == (
+        "profile apple-m4 is meant for darwin on arm64, Apple M4; this is darwin on arm64, Apple M2, 10 GPU cores, "
+        "24 GiB",
+    )
     assert loaded.profile.device.kind == "gpu"
-    assert loaded.notes == ("profile apple-silicon is meant for darwin on arm64; this is linux on x86_64",)
+    assert place.load("linux-cpu").profile.device.kind == "cpu"
 
 
 def test_settings_files_choose_the_profile_and_the_flag_wins(place: Place) -> None:
@@ -118,7 +212,7 @@ def test_a_user_profile_stands_before_the_package_s(place: Place) -> None:
     (place.user / "profiles" / "linux-cpu.toml").write_text('schema = 1\nname = "linux-cpu"\ndescription = "mine"\n')
     (place.user / "profiles" / "studio.toml").write_text('schema = 1\nname = "studio"\n')
     assert place.load("linux-cpu").profile.description == "mine"
-    assert available(place.user) == ["apple-silicon", "linux-cpu", "studio"]
+    assert available(place.user) == [*NAMES.split(", "), "studio"]
     assert place.load().profile.description != "mine"
 
 
@@ -191,6 +285,15 @@ def test_rules_for_headerless_recordings_lie_over_one_another(place: Place) -> N
         ("[device]\nmemory_limit = 'lots'\n", 2, "device.memory_limit", '"lots"', 'such as "12GB"'),
         ("[device]\nmemory_limit = '120%'\n", 2, "device.memory_limit", '"120%"', 'such as "75%"'),
         ("[device]\nwired_limit = 'all'\n", 2, "device.wired_limit", '"all"', '"none", "auto"'),
+        ("[transcribe]\nbits = 7\n", 2, "transcribe.bits", "7", '8 (weights are quantized on loading), or "none"'),
+        ("[transcribe]\nchannels = 'both'\n", 2, "transcribe.channels", '"both"', '"mix", "split", or a channel'),
+        ("[transcribe]\nchannels = -1\n", 2, "transcribe.channels", "-1", "counted from 0"),
+        ("[transcribe]\nsegment_seconds = 0.0\n", 2, "transcribe.segment_seconds", "0.0", "over 0"),
+        ("[transcribe]\nsegment_seconds = nan\n", 2, "transcribe.segment_seconds", "nan", "over 0"),
+        ("[transcribe]\nbatch_size.rows = 8\n", 2, "transcribe.batch_size", "{'rows': 8}", "a whole number"),
+        ("[transcribe.batch_size]\nrows = 8\n", 1, "transcribe.batch_size", "{'rows': 8}", "a whole number"),
+        ("transcribe = [1]\n", 1, "transcribe", "[1]", "a table, [transcribe]"),
+        ("gpu = 'tpu'\n", 1, "gpu", '"tpu"', '"metal", "cuda"'),
         ("[pipeline]\nprefetch_bytes = '50%'\n", 2, "pipeline.prefetch_bytes", '"50%"', '"512MB"'),
         ("schema = 2\n", 1, "schema", "2", "1, the version that this program reads"),
         ("device = 3\n", 1, "device", "3", "a table, [device]"),
@@ -210,7 +313,14 @@ def test_the_file_that_holds_the_wrong_value_is_named(place: Place) -> None:
     (place.user / "config.toml").write_text("[transcribe]\nbatch_size = 0\n")
     place.project.write_text("[transcribe]\nencode_rows = 2\n")
     assert place.fails().startswith(f"{place.user / 'config.toml'}:2: transcribe.batch_size = 0")
-    assert place.fails(transcribe__batch_size=99).startswith("command line or environment: transcribe.batch_size = 99")
+    assert place.fails(transcribe__batch_size=99).startswith(
+        "--batch-size or MLXBATCH_BATCH_SIZE: transcribe.batch_size = 99"
+    )
+
+
+def test_a_value_of_several_types_is_one_problem(place: Place) -> None:
+    place.project.write_text("[transcribe]\nchannels = 'both'\n")
+    assert place.fails().endswith("counted from 0")
 
 
 def test_further_problems_are_counted(place: Place) -> None:
@@ -218,7 +328,17 @@ def test_further_problems_are_counted(place: Place) -> None:
     assert place.fails().endswith("(and 2 more)")
 
 
-@pytest.mark.parametrize(("text", "line"), [("a = 1\nb = = 2\n", 2), ("a = 1\n\n[device\n", 3), ('a = """x\ny', 2)])
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("a = 1\nb = = 2\n", 2),
+        ("a = 1\n\n[device\n", 3),
+        ('a = """x\ny', 2),
+        ("name = 'a'\nname = 'b'\n", 2),
+        ("[device]\nkind = 'cpu'\n[pipeline]\n[device]\n", 4),
+        ("[pipeline]\nworkers = 1\nworkers = 2\n", 3),
+    ],
+)
 def test_a_syntax_error_names_file_and_line(place: Place, text: str, line: int) -> None:
     place.project.write_text(text)
     assert place.fails().startswith(f"{place.project}:{line}: not valid TOML: ")
@@ -238,9 +358,9 @@ def test_a_settings_file_that_cannot_be_read_is_not_passed_over(place: Place) ->
 
 def test_an_unknown_profile_names_the_nearest_and_lists_all(place: Place) -> None:
     assert place.fails("linux_cpu") == (
-        "--profile: unknown profile 'linux_cpu'; did you mean 'linux-cpu'? (there are: apple-silicon, linux-cpu)"
+        f"--profile: unknown profile 'linux_cpu'; did you mean 'linux-cpu'? (there are: {NAMES})"
     )
-    assert place.fails("zzz") == "--profile: unknown profile 'zzz' (there are: apple-silicon, linux-cpu)"
+    assert place.fails("zzz") == f"--profile: unknown profile 'zzz' (there are: {NAMES})"
     place.project.write_text('# a\nprofile = "aple"\n')
     assert place.fails().startswith(f"{place.project}:2: unknown profile 'aple'")
     place.project.write_text("profile = 3\n")
@@ -282,10 +402,179 @@ def test_the_user_folder_is_platformdirs_and_pydantic_waits_for_load(tmp_path: P
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user: root only")
 def test_a_user_without_a_home_has_no_settings_and_the_platform_s_profile() -> None:
-    code = "import os, platformdirs; from mlxbatch import profile; os.setuid(54321); print(profile._user_dir())"
+    code = "import os, platformdirs; from mlxbatch import profile; os.setuid(54321); print(profile.user_folder())"
     environment = {"PYTHONPATH": str(Path(__file__).resolve().parents[1])}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, cwd="/")
     assert done.stdout == "/dev/null/mlxbatch\n", done.stderr
     nowhere = Path(done.stdout.strip())
     assert load("linux-cpu", project=Path("none"), user_dir=nowhere).sources == (package_profiles() / "linux-cpu.toml",)
-    assert available(nowhere) == ["apple-silicon", "linux-cpu"]
+    assert available(nowhere) == NAMES.split(", ")
+
+
+# ---- rules
+
+
+RULED = """\
+schema = 1
+name = "ruled"
+transcribe.batch_size = 3
+
+[[when]]
+memory_from = "8GiB"
+memory_below = "32GiB"
+transcribe.batch_size = 4
+[when.pipeline]
+workers = 7
+
+[[when]]
+chip = "Apple M4"
+gpu_cores_from = 16
+gpu_cores_below = 21
+transcribe.batch_size = 5
+"""
+
+
+@pytest.mark.parametrize(
+    ("here", "batch", "workers"),
+    [
+        (LINUX, 4, 7),
+        (Hardware("linux", "x86_64", "none", 8 * GIB), 4, 7),
+        (Hardware("linux", "x86_64", "none", 32 * GIB), 3, 2),
+        (a_mac("Apple M4 Pro", 16, 48), 5, 2),
+        (a_mac("Apple M4 Pro", 20, 24), 5, 7),
+        (a_mac("Apple M4 Max", 40, 48), 3, 2),
+        (a_mac("Apple M4 Pro", None, 48), 3, 2),
+        (a_mac("Apple M3 Pro", 18, 48), 3, 2),
+    ],
+)
+def test_rules_that_fit_lie_over_their_file(
+    place: Place, monkeypatch: pytest.MonkeyPatch, here: Hardware, batch: int, workers: int
+) -> None:
+    stand_on(monkeypatch, here)
+    mine = place.project.parent / "ruled.toml"
+    mine.write_text(RULED)
+    found = place.load(str(mine))
+    assert (found.profile.transcribe.batch_size, found.profile.pipeline.workers) == (batch, workers)
+    line = RULED.split("\n").index(f"transcribe.batch_size = {batch}") + 1
+    assert found.origins["transcribe.batch_size"] == f"{mine}:{line}"
+    place.project.write_text("[transcribe]\nbatch_size = 6\n")
+    assert place.load(str(mine)).profile.transcribe.batch_size == 6
+
+
+def test_a_settings_file_may_have_rules(place: Place) -> None:
+    place.project.write_text('[pipeline]\nworkers = 3\n[[when]]\nmemory_below = "1TB"\npipeline.workers = 4\n')
+    found = place.load()
+    assert (found.profile.pipeline.workers, found.origins["pipeline.workers"]) == (4, f"{place.project}:5")
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ('[[when]]\nmemory_form = "1GB"\n', 2, "unknown key 'memory_form'; did you mean 'memory_from'?"),
+        ("\n[[when]]\nmemory_from = 8\n", 3, "memory_from = 8: must be a size such as"),
+        ("[[when]]\ngpu_cores_from = 0\n", 2, "gpu_cores_from = 0: must be a whole number over 0"),
+        ("[[when]]\nbatch_size = 8\n", 2, "unknown key 'batch_size'; did you mean 'transcribe.batch_size'?"),
+        # in a rule that is for another machine, and after one that is right
+        (
+            '[[when]]\nmemory_from = "1GB"\n[[when]]\nmemory_from = "9TB"\ntranscribe.batch_size = 99\n',
+            5,
+            "transcribe.batch_size = 99: must be a whole number from 1 to 64",
+        ),
+        (
+            '[[when]]\nmemory_from = "9TB"\n[when.device]\nknd = "cpu"\n',
+            4,
+            "unknown key 'device.knd'; did you mean 'device.kind'?",
+        ),
+        ("when = 3\n", 1, "when is to be a list of tables, each begun by [[when]]"),
+        ("[when]\nmemory_from = '1GB'\n", 1, "when is to be a list of tables, each begun by [[when]]"),
+    ],
+)
+def test_a_mistake_in_a_rule_has_its_line(place: Place, text: str, line: int, message: str) -> None:
+    place.project.write_text(text)
+    assert place.fails().startswith(f"{place.project}:{line}: {message}")
+
+
+# ---- profiles built on others
+
+
+def test_a_profile_built_on_another_says_only_what_differs(place: Place) -> None:
+    (place.user / "profiles" / "studio.toml").write_text('base = "linux-cpu"\nname = "studio"\npipeline.workers = 9\n')
+    (place.user / "profiles" / "louder.toml").write_text('base = "./studio.toml"\nname = "louder"\n')
+    found = place.load("louder")
+    assert (found.profile.name, found.profile.pipeline.workers, found.profile.device.blas) == ("louder", 9, "openblas")
+    assert [path.stem for path in found.sources] == ["linux-cpu", "studio", "louder"]
+    assert found.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("base", "message"),
+    [
+        ('"linux-cpi"', "unknown profile 'linux-cpi'; did you mean 'linux-cpu'?"),
+        ('"./no.toml"', "no such profile file: "),
+        ("7", "base = 7: must be a profile's name or file"),
+        ('"mine"', "base = 'mine': this profile is built on itself"),
+        ('"round"', "base = 'mine': this profile is built on itself"),
+    ],
+)
+def test_a_base_that_cannot_be(place: Place, base: str, message: str) -> None:
+    mine = place.user / "profiles" / "mine.toml"
+    mine.write_text(f'schema = 1\nname = "mine"\nbase = {base}\n')
+    (place.user / "profiles" / "round.toml").write_text('\n\nbase = "mine"\n')
+    found = place.fails("mine")
+    assert message in found
+    assert ":3: " in found
+
+
+# ---- presets
+
+
+@pytest.mark.parametrize(
+    ("here", "batch"), [(LINUX, 8), (a_mac("Apple M4", 10, 16), 8), (a_mac("Apple M4 Max", 40, 64), 16)]
+)
+def test_the_preset_for_calls(place: Place, monkeypatch: pytest.MonkeyPatch, here: Hardware, batch: int) -> None:
+    stand_on(monkeypatch, here)
+    plain, found = place.load(), load(preset="qa", project=place.project, user_dir=place.user)
+    settings = found.profile.transcribe
+    assert (settings.model, settings.bits, settings.channels) == ("whisper-large-v3-turbo", "none", "split")
+    assert settings.batch_size == batch
+    assert (found.profile.device, settings.dtype) == (plain.profile.device, plain.profile.transcribe.dtype)
+    assert (found.profile.name, found.preset) == (plain.profile.name, "qa")
+    assert found.name == f"{plain.profile.name} + qa"
+
+
+@pytest.mark.parametrize(("here", "batch"), [(a_mac("Apple M1", 8, 16), 2), (a_mac("Apple M5 Pro", 20, 64), 4)])
+def test_the_preset_for_long_conversations(
+    place: Place, monkeypatch: pytest.MonkeyPatch, here: Hardware, batch: int
+) -> None:
+    stand_on(monkeypatch, here)
+    settings = load(preset="live", project=place.project, user_dir=place.user).profile.transcribe
+    assert (settings.model, settings.bits, settings.segment_seconds) == ("vibevoice-asr", 6, 300.0)
+    assert settings.batch_size == batch
+
+
+def test_a_preset_lies_between_the_settings_and_the_profile(place: Place) -> None:
+    (place.user / "profiles" / "presets").mkdir()
+    (place.user / "profiles" / "presets" / "mine.toml").write_text(
+        'name = "not the profile\'s"\n[transcribe]\nbatch_size = 2\nencode_rows = 2\ncpu_streams = 2\n'
+    )
+    (place.user / "config.toml").write_text('preset = "mine"\ntranscribe.encode_rows = 3\ntranscribe.cpu_streams = 3\n')
+    place.project.write_text("transcribe.cpu_streams = 4\n")
+    found = place.load(transcribe__encode_streams=5)
+    settings = found.profile.transcribe
+    assert (settings.batch_size, settings.encode_rows, settings.cpu_streams, settings.encode_streams) == (2, 3, 4, 5)
+    assert (settings.dtype, found.profile.name, found.preset) == ("float32", "linux-cpu", "mine")
+    place.project.write_text('preset = "qa"\n')
+    assert place.load().preset == "qa"
+    assert load(preset="live", project=place.project, user_dir=place.user).preset == "live"
+    assert list(profiles.presets(place.user)) == ["live", "mine", "qa"]
+
+
+def test_a_preset_that_is_wrong_or_not_there(place: Place) -> None:
+    place.project.write_text('\npreset = "qs"\n')
+    assert place.fails() == f"{place.project}:2: unknown preset 'qs'; did you mean 'qa'? (there are: live, qa)"
+    place.project.write_text("preset = []\n")
+    assert place.fails() == f"{place.project}:1: preset = []: must be a preset's name or file"
+    mine = place.project.parent / "mine.toml"
+    mine.write_text("[transcribe]\nchanels = 'split'\n")
+    place.project.write_text('preset = "./mine.toml"\n')
+    assert place.fails() == f"{mine}:2: unknown key 'transcribe.chanels'; did you mean 'transcribe.channels'?"

@@ -58,6 +58,7 @@ def doctor(
     ] = None,
     model: options.Model = None,
     profile: options.ProfileName = None,
+    preset: options.Preset = None,
     as_json: options.Json = False,
     debug: options.Debug = False,
 ) -> None:
@@ -69,7 +70,7 @@ def doctor(
     """
     from mlxbatch.doctor import Case, examine
 
-    findings = list(examine(Case(output, tuple(inputs or ()), profile, model)))
+    findings = list(examine(Case(output, tuple(inputs or ()), profile, model, preset)))
     code = SetupError.exit_code if any(found.level == "problem" for found in findings) else 0
     _say_anything(sys.stdout)
     (print_json if as_json else print_text)(findings, code, sys.stdout)

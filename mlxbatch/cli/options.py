@@ -107,6 +107,17 @@ ProfileName = Annotated[
         show_default=False,
     ),
 ]
+Preset = Annotated[
+    str | None,
+    typer.Option(
+        "--preset",
+        metavar="NAME|FILE",
+        envvar="MLXBATCH_PRESET",
+        help="Settings for a purpose, over the profile: qa (calls for review), live (long conversations), or a file.",
+        rich_help_panel=PANEL_HOW,
+        show_default=False,
+    ),
+]
 Language = Annotated[
     str | None,
     typer.Option(

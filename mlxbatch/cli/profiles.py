@@ -1,9 +1,10 @@
-"""`mlxbatch profiles`: which there are, what is in effect here, whether a file is right."""
+"""`mlxbatch profiles`: which there are, what is in effect here and where it is set, whether a file is right."""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +15,7 @@ from mlxbatch.cli import options
 if TYPE_CHECKING:
     from mlxbatch.profile import Loaded
 
-app = typer.Typer(help="Hardware profiles: list them, show the settings in effect, check a file.")
+app = typer.Typer(help="Hardware profiles and presets: list them, show the settings in effect, check a file.")
 
 
 @app.callback(invoke_without_command=True)
@@ -25,41 +26,54 @@ def _profiles(context: typer.Context) -> None:
 
 @app.command("list")
 def list_profiles(as_json: options.Json = False, debug: options.Debug = False) -> None:
-    """All profiles; an asterisk marks the one that a run here uses."""
-    from mlxbatch.profile import available, load
+    """All profiles and presets; an asterisk marks what a run here uses, and the last line says why."""
+    from mlxbatch.profile import available, load, presets
 
-    chosen = load().sources[0].stem
-    names = available()
-    width = max(len(name) for name in names)
-    for name in names:
-        about = load(name).profile.description
-        if as_json:
-            print(json.dumps({"name": name, "chosen": name == chosen, "description": about}))
-        else:
-            print(f"{'*' if name == chosen else ' '} {name:<{width}}  {about}")
+    here = load()
+    profiles = {name: load(name).profile.description for name in available()}
+    if as_json:
+        for kind, chosen, found in (("profile", here.file, profiles), ("preset", here.preset, presets())):
+            for name, about in found.items():
+                print(json.dumps({"kind": kind, "name": name, "chosen": name == chosen, "description": about}))
+        return
+    _print_names(profiles, here.file)
+    print("\nPresets, each of which lies over the profile (--preset NAME):")
+    _print_names(presets(), here.preset)
+    print(f"\n{here.name}, chosen by {here.why}")
+
+
+def _print_names(found: Mapping[str, str], chosen: str) -> None:
+    width = max((len(name) for name in found), default=0)
+    for name, about in found.items():
+        print(f"{'*' if name == chosen else ' '} {name:<{width}}  {about}")
 
 
 @app.command("show", epilog="Example: mlxbatch profiles show linux-cpu > mine.toml")
 def show_profile(
     name: Annotated[str | None, typer.Argument(metavar="[NAME|FILE]", help="Default: the one in use here.")] = None,
+    preset: options.Preset = None,
     as_json: options.Json = False,
     debug: options.Debug = False,
 ) -> None:
-    """The settings in effect, as TOML: the profile, with the user's and this directory's settings over it."""
+    """The settings in effect, as TOML, each with where it is set: profile, preset, the user's, this directory's."""
     from mlxbatch.errors import show
     from mlxbatch.profile import load
 
-    loaded = load(name)
+    loaded = load(name, preset=preset)
+    print(f"mlxbatch: {loaded.name}, chosen by {loaded.why}", file=sys.stderr)
     print(f"mlxbatch: from {', '.join(show(path) for path in loaded.sources)}", file=sys.stderr)
     for note in loaded.notes:
         print(f"mlxbatch: {note}", file=sys.stderr)
     tree = _tree(loaded)
-    print(json.dumps(tree) if as_json else _toml(tree), end="\n" if as_json else "")
+    if as_json:
+        print(json.dumps({**tree, "from": dict(loaded.origins)}))
+    else:
+        print(_toml(tree, loaded.origins), end="")
 
 
 @app.command("check", epilog="Example: mlxbatch profiles check mine.toml")
 def check_profiles(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Profiles, as TOML files.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Profiles or presets, as TOML files.")],
     debug: options.Debug = False,
 ) -> None:
     """Whether profiles are right: "ok", or which line is wrong and what it may be."""
@@ -73,20 +87,26 @@ def check_profiles(
 
 
 def _tree(loaded: Loaded) -> dict[str, Any]:
-    tree: dict[str, Any] = loaded.profile.model_dump(by_alias=True, exclude_none=True)
+    """All settings; `base` is left out, as what it gave is in them."""
+    tree: dict[str, Any] = loaded.profile.model_dump(by_alias=True, exclude_none=True, exclude={"base"})
     return tree
 
 
-def _toml(tree: dict[str, Any]) -> str:
-    """TOML of a table of values and of tables one level deep. A JSON string is a basic string of TOML's."""
-    top = [f"{key} = {_value(value)}" for key, value in tree.items() if not isinstance(value, dict)]
-    for key, table in tree.items():
+def _toml(tree: dict[str, Any], origins: Mapping[str, str]) -> str:
+    """TOML of a table of values and of tables one level deep, with comments that say where each is set."""
+    top = [_line(key, key, value, origins) for key, value in tree.items() if not isinstance(value, dict)]
+    for section, table in tree.items():
         if isinstance(table, dict):
-            top += ["", f"[{key}]", *(f"{inner} = {_value(value)}" for inner, value in table.items())]
+            top += ["", f"[{section}]"]
+            top += [_line(key, f"{section}.{key}", value, origins) for key, value in table.items()]
     return "\n".join(top) + "\n"
 
 
 def _value(value: object) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{json.dumps(key)} = {_value(inner)}" for key, inner in value.items()) + "}"
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False)  # a string, or a list of some, is TOML as well
+
+
+def _line(key: str, dotted: str, value: object, origins: Mapping[str, str]) -> str:
+    return f"{f'{key} = {_value(value)}':<40} # {origins.get(dotted, 'default')}"

@@ -150,6 +150,8 @@ def engine_spec(profile: Profile, chosen: Chosen) -> EngineSpec:
         model=chosen.path,
         batch_size=settings.batch_size,
         dtype=settings.dtype,
+        bits=None if settings.bits == "none" else settings.bits,
+        segment_seconds=settings.segment_seconds,
         encode_rows=settings.encode_rows,
         encode_streams=settings.encode_streams,
         cpu_streams=settings.cpu_streams,
@@ -170,7 +172,7 @@ def conditions(request: Request, chosen: Chosen) -> dict[str, Any]:
     return {
         "host": show(socket.gethostname()),
         "sha": chosen.sha,
-        "profile": request.profile.name,
+        "profile": request.settings.name,
         "dtype": request.profile.transcribe.dtype,
         "batch_size": request.profile.transcribe.batch_size,
         "channels": request.profile.transcribe.channels,
@@ -200,7 +202,18 @@ def suits(request: Request, chosen: Sequence[Chosen]) -> list[str]:
     return found
 
 
+def model_form(profile: Profile) -> str:
+    """How the profile has a model's weights and pieces, as far as it changes the text: "float16, 6 bits, 300 s"."""
+    settings = profile.transcribe
+    parts: list[str] = [settings.dtype]
+    parts += [] if settings.bits == "none" else [f"{settings.bits} bits"]
+    parts += [] if settings.segment_seconds is None else [f"{settings.segment_seconds:g} s"]
+    return ", ".join(parts)
+
+
 def model_key(request: Request, chosen: Chosen) -> ModelKey:
+    form = model_form(request.profile)
+
     @lru_cache(maxsize=1024)
     def key(options: TranscribeOptions) -> str:
         return inference_key(
@@ -208,7 +221,7 @@ def model_key(request: Request, chosen: Chosen) -> ModelKey:
             engine=chosen.engine,
             engine_version=VERSIONS[chosen.engine],
             options=options,
-            dtype=request.profile.transcribe.dtype,
+            dtype=form,
         )
 
     return ModelKey(chosen.name, key, chosen.sha)
@@ -217,7 +230,7 @@ def model_key(request: Request, chosen: Chosen) -> ModelKey:
 def oversight(profile: Profile) -> Oversight:
     governor = profile.governor
     policy = Policy(governor.on_pressure == "refuse", bool(governor.fallback_model), governor.latency_limit)
-    return Oversight(policy, governor.leak_bound, profile.device.kind, dtype=profile.transcribe.dtype)
+    return Oversight(policy, governor.leak_bound, profile.device.kind, dtype=model_form(profile))
 
 
 def run_settings(request: Request, chosen: Sequence[Chosen]) -> RunSettings:

@@ -36,7 +36,7 @@ from mlxbatch.writers.files import clear_scratch
 def perform(request: Request, ending: Ending) -> int:
     """Do it, and return the exit code: 0, or 1 where something failed. What is known of the run goes into `ending`."""
     ending.stats = stats = RunStats()
-    ending.info = {"profile": request.profile.name, "model": show(request.model)}
+    ending.info = {"profile": request.settings.name, "model": show(request.model)}
     found = asked.find_inputs(request)
     stats.found, stats.not_taken = len(found.items) + len(found.problems), found.by_reason()
     os.nice(request.schedule.nice)  # before there is a child, which inherits it

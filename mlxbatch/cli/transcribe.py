@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 
@@ -48,6 +49,7 @@ def transcribe(
     min_age: options_inputs.MinAge = None,
     model: options.Model = None,
     profile: options.ProfileName = None,
+    preset: options.Preset = None,
     language: options.Language = None,
     channels: options_channels.Channels = None,
     speakers: options_channels.Speakers = None,
@@ -91,6 +93,7 @@ def transcribe(
     Windows of many recordings share each pass of the model. A crash or Ctrl-C costs the work in flight, no more.
     """
     from mlxbatch.cli.dry_run import preview
+    from mlxbatch.cli.environment import check_variables
     from mlxbatch.cli.request import Flags, Request, Schedule, Where
     from mlxbatch.cli.session import perform
     from mlxbatch.filters import Filters
@@ -98,6 +101,7 @@ def transcribe(
     from mlxbatch.profile import load
     from mlxbatch.writers import WRITERS
 
+    check_variables(context.find_root().command, os.environ)
     ending = options.ending_of(context)
     if not dry_run:
         ending.open("transcribe", output, log_file, metrics_file)
@@ -117,7 +121,7 @@ def transcribe(
     }
     thresholds = (compression_ratio_threshold, logprob_threshold, no_speech_threshold)
     overrides |= options_decoding.overrides(task, prompt, hotwords, max_tokens, temperature, thresholds)
-    settings = load(profile, overrides=overrides)
+    settings = load(profile, preset=preset, overrides=overrides)
     filters = Filters(tuple(include or ()), tuple(exclude or ()), newer_than, min_age or 0.0)
     where = Where(tuple(inputs or ()), files_from, root, output, null, manifest, filters)
     flags = Flags(

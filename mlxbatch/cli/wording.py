@@ -115,6 +115,14 @@ def _child(facts: Facts) -> tuple[Level, str]:
     return "debug", f"the engine's process: {what}{cause}"
 
 
+def _switch(facts: Facts) -> tuple[Level, str]:
+    models = ", ".join(str(name) for name in facts.get("models", ())) or "none"
+    return "debug", (
+        f"models on the device: {models} ({size(facts.get('bytes', 0))}); {facts.get('loads', 0)} loaded, "
+        f"{facts.get('evictions', 0)} left so far"
+    )
+
+
 def _leak(facts: Facts) -> tuple[Level, str]:
     return "warning", leak_line(facts)
 
@@ -140,6 +148,7 @@ _WRITERS: dict[str, Callable[[Facts], tuple[Level, str]]] = {
     "governor": _governor,
     "load": _load,
     "child": _child,
+    "switch": _switch,
     "leak": _leak,
     "group": _group,
     "sample": _sample,

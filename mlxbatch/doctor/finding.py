@@ -30,12 +30,13 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """The run that is to work: its output root and inputs, its profile and model as they would be given as flags."""
+    """The run that is to work: its output root and inputs, its profile, model and preset as flags."""
 
     output: Path | None = None
     inputs: tuple[Path, ...] = ()
     profile: str | None = None
     model: str | None = None
+    preset: str | None = None
 
 
 Check = Callable[[Case], Iterator[Finding]]
@@ -45,7 +46,7 @@ def settings(case: Case) -> Loaded:
     """The profile of the case's run. Raises UsageError where it is not right."""
     from mlxbatch.profile import load
 
-    return load(case.profile, overrides={"transcribe.model": case.model})
+    return load(case.profile, preset=case.preset, overrides={"transcribe.model": case.model})
 
 
 def settings_if_right(case: Case) -> Loaded | None:

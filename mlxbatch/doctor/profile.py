@@ -18,7 +18,7 @@ def check(case: Case) -> Iterator[Finding]:
     why = loaded.why
     if why == "--profile" and os.environ.get("MLXBATCH_PROFILE") == case.profile:
         why = "--profile or MLXBATCH_PROFILE"
-    yield Finding("ok", "profile", f"{loaded.profile.name}, chosen by {why}")
+    yield Finding("ok", "profile", f"{loaded.name}, chosen by {why}")
     layers = " < ".join(show(path) for path in loaded.sources)
     yield Finding("ok", "profile", f"settings from {layers} (`mlxbatch profiles show` prints them)")
     for note in loaded.notes:

@@ -34,13 +34,16 @@ class EngineSpec:
     """All that a worker needs to build an engine, small enough to send to a child process.
 
     `device` holds the fields of `device.DeviceSettings`, as a profile writes them; it is plain data because the parent
-    never imports MLX.
+    never imports MLX. `bits`: what a model's weights are quantized to on loading, None for as they are stored.
+    `segment_seconds`: how long a piece of long audio is, None for what suits the model.
     """
 
     engine: str
     model: Path | None = None
     batch_size: int = 8
     dtype: str = "float32"
+    bits: int | None = None
+    segment_seconds: float | None = None
     encode_rows: int = 1
     encode_streams: int = 1
     cpu_streams: int = 1

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,6 +15,9 @@ from safetensors import SafetensorError, safe_open
 from mlxbatch.errors import SetupError, show
 
 Shape = tuple[int, ...]
+# Bytes of a number, by safetensors' name of its type.
+_BYTES = {"F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "F16": 2, "BF16": 2, "I16": 2, "U16": 2}
+_FLOATS = ("F64", "F32", "F16", "BF16")
 
 # How the files of settings and tokenizers end, beside the weights.
 SETTINGS = (".json", ".txt", ".model", ".tiktoken", ".jinja", ".vocab")
@@ -69,28 +73,47 @@ def shapes(path: Path) -> Iterator[tuple[str, Shape]]:
 
     Raises SetupError for a file that is unreadable, truncated or something else.
     """
+    for name, shape, _ in _headers(path):
+        yield name, shape
+
+
+def loaded_bytes(files: Sequence[Path], dtype: str) -> int:
+    """Bytes that the weights in these files take once their floating-point numbers are of `dtype` ("float16").
+
+    Known from the headers. Packed weights of quantized layers are whole numbers, and stay what they are.
+    Raises SetupError as `shapes` does.
+    """
+    wanted = 4 if dtype == "float32" else 2
+    stored = [(shape, kind) for path in files for _, shape, kind in _headers(path)]
+    return sum(math.prod(shape) * (wanted if kind in _FLOATS else _BYTES.get(kind, 1)) for shape, kind in stored)
+
+
+def _headers(path: Path) -> Iterator[tuple[str, Shape, str]]:
+    """Name, shape and type of every weight in one file."""
     try:
-        yield from _npz_shapes(path) if path.suffix == ".npz" else _safetensors_shapes(path)
+        yield from _npz_headers(path) if path.suffix == ".npz" else _safetensors_headers(path)
     except (SafetensorError, zipfile.BadZipFile, ValueError, EOFError) as error:
         raise SetupError(f"{show(path)}: no readable {path.suffix[1:]} file ({error}); {AGAIN}") from error
     except OSError as error:
         raise SetupError(f"{show(path)}: {error.strerror or error}") from error
 
 
-def _safetensors_shapes(path: Path) -> Iterator[tuple[str, Shape]]:
+def _safetensors_headers(path: Path) -> Iterator[tuple[str, Shape, str]]:
     with safe_open(path, framework="numpy") as file:
         for name in file.keys():  # noqa: SIM118 (not a dict: it can't be iterated)
-            yield name, tuple(file.get_slice(name).get_shape())
+            one = file.get_slice(name)
+            yield name, tuple(one.get_shape()), one.get_dtype()
 
 
-def _npz_shapes(path: Path) -> Iterator[tuple[str, Shape]]:
+def _npz_headers(path: Path) -> Iterator[tuple[str, Shape, str]]:
     with zipfile.ZipFile(path) as archive:
         for member in archive.namelist():
             with archive.open(member) as file:
                 shape, _, kind = _npy_header(file)
             if kind.hasobject:
                 raise ValueError(f"{member} holds Python objects")
-            yield member.removesuffix(".npy"), shape
+            # NumPy says f2 or u4 where safetensors says F16 or U32.
+            yield member.removesuffix(".npy"), shape, f"{kind.kind.upper()}{8 * kind.itemsize}"
 
 
 def _npy_header(file: IO[bytes]) -> tuple[Shape, bool, np.dtype[Any]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from mlxbatch.hardware import this_hardware
 from mlxbatch.profile import load, package_profiles
 
 from .conftest import Cli
@@ -17,15 +18,44 @@ def test_the_list_marks_the_one_in_use(cli: Cli) -> None:
     ran = cli("profiles", "list")
     assert ran.code == 0
     marked = [line.split()[1] for line in ran.out.splitlines() if line.startswith("* ")]
-    assert marked == [load().sources[0].stem]
+    assert marked == [load().sources[-1].stem]
     assert "apple-silicon" in ran.out
+    assert "Presets" in ran.out
+    assert ran.out.splitlines()[-1] == f"{marked[0]}, chosen by {this_hardware().words}"
 
 
 def test_the_list_as_json(cli: Cli) -> None:
     records = cli("profiles", "list", "--json").records
     assert {record["name"] for record in records} >= {"apple-silicon", "linux-cpu"}
+    assert {record["name"] for record in records if record["kind"] == "preset"} == {"live", "qa"}
     assert sum(record["chosen"] for record in records) == 1
     assert all(record["description"] for record in records)
+
+
+def test_a_settings_file_chooses_a_preset(cli: Cli) -> None:
+    Path("mlxbatch.toml").write_text('preset = "live"\n')
+    ran = cli("profiles", "list")
+    assert "* live" in ran.out
+    assert " + live, chosen by " in ran.out
+
+
+def test_show_says_where_each_setting_is_from(cli: Cli) -> None:
+    Path("mlxbatch.toml").write_text("[pipeline]\nworkers = 3\n")
+    ran = cli("profiles", "show", "linux-cpu", "--preset", "qa")
+    from_of = dict(line.split(" # ") for line in ran.out.splitlines() if " # " in line)
+    found = {key.split(" = ")[0]: where for key, where in from_of.items()}
+    assert found["workers"] == "mlxbatch.toml:2"
+    assert found["wired_limit"] == "default"
+    preset = (package_profiles() / "presets" / "qa.toml").read_text().splitlines()
+    file, _, line = found["channels"].rpartition(":")
+    assert (Path(file).name, preset[int(line) - 1]) == ("qa.toml", 'channels = "split"')
+    file, _, line = found["batch_size"].rpartition(":")
+    assert (Path(file).name, preset[int(line) - 1][:23]) == ("qa.toml", "transcribe.batch_size =")
+    file, _, line = found["dtype"].rpartition(":")
+    assert Path(file).name == "linux-cpu.toml"
+    record = json.loads(cli("profiles", "show", "linux-cpu", "--preset", "qa", "--json").out)
+    assert record["from"]["pipeline.workers"] == "mlxbatch.toml:2"
+    assert record["transcribe"]["channels"] == "split"
 
 
 def test_a_settings_file_chooses(cli: Cli) -> None:
@@ -43,18 +73,20 @@ def test_show_prints_the_settings_in_effect_as_a_profile(cli: Cli) -> None:
     Path("mlxbatch.toml").unlink()
     Path("mine.toml").write_text(ran.out)
     assert cli("profiles", "check", "mine.toml").out == "mine.toml: ok\n"
-    assert cli("profiles", "show", "mine.toml").out == ran.out
+    assert tomllib.loads(cli("profiles", "show", "mine.toml").out) == tree
     assert json.loads(cli("profiles", "show", "linux-cpu", "--json").out)["device"]["kind"] == "cpu"
 
 
 def test_show_says_when_a_profile_is_meant_for_another_machine(cli: Cli) -> None:
-    others = [name for name in ("apple-silicon", "linux-cpu") if load(name).notes]
+    others = [name for name in ("apple-m4", "linux-cpu") if load(name).notes]
+    assert others
     for name in others:
         assert f"profile {name} is meant for" in cli("profiles", "show", name).err
 
 
 def test_check_says_ok_of_those_that_come_with_the_package(cli: Cli) -> None:
-    found = sorted(package_profiles().glob("*.toml"))
+    found = sorted(package_profiles().rglob("*.toml"))
+    assert {"qa", "live"} <= {path.stem for path in found}
     ran = cli("profiles", "check", *found)
     assert ran.code == 0
     assert ran.out.count(": ok\n") == len(found)
@@ -65,6 +97,8 @@ def test_check_says_ok_of_those_that_come_with_the_package(cli: Cli) -> None:
     [
         ('schema = 1\nname = "x"\n[device]\nknd = "cpu"\n', ["mine.toml:4", "'device.kind'"]),
         ('schema = 1\nname = "x"\n[transcribe]\nbatch_size = 0\n', ["mine.toml:4", "from 1 to 64"]),
+        ('schema = 1\nname = "x"\n[[when]]\nmemory_form = "1GB"\n', ["mine.toml:4", "'memory_from'"]),
+        ('schema = 1\nname = "x"\nbase = "linux-cpi"\n', ["mine.toml:3", "did you mean 'linux-cpu'?"]),
         ("schema = \n", ["mine.toml:1", "not valid TOML"]),
         ('name = "x"\n', ["schema is missing"]),
     ],

@@ -21,8 +21,10 @@ import numpy as np
 import pytest
 
 from mlxbatch import blas, disk
+from mlxbatch import profile as profile_module
 from mlxbatch.cli import request
 from mlxbatch.discover import item_id
+from mlxbatch.hardware import mac
 from mlxbatch.history import History
 from mlxbatch.ledger import Ledger
 from mlxbatch.profile import load
@@ -169,7 +171,8 @@ def test_what_a_killed_run_left_is_cleared(run: Run) -> None:
 # --- the engine's spec -----------------------------------------------------------------------------------------------
 
 
-def test_the_spec_holds_what_the_profile_says() -> None:
+def test_the_spec_holds_what_the_profile_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(profile_module, "this_hardware", lambda: mac("Apple M7", "", 48 * 2**30))
     profile = load("apple-silicon", overrides={"transcribe.batch_size": 12}).profile
     spec = request.engine_spec(profile, request.Chosen("whisper", "x", "0", Path("model")))
     assert (spec.engine, spec.model, spec.batch_size, spec.dtype) == ("whisper", Path("model"), 12, "float16")
@@ -181,6 +184,56 @@ def test_the_spec_holds_what_the_profile_says() -> None:
         "wired_limit": "auto",
         "blas": "bundled",
     }
+    assert (spec.bits, spec.segment_seconds) == (None, None)
+    found = load("apple-silicon", preset="live").profile
+    live = request.engine_spec(found, request.Chosen("mlx-audio", "x", "0", Path("model")))
+    assert (live.batch_size, live.bits, live.segment_seconds) == (4, 6, 300.0)
+    assert request.model_form(profile) == "float16"
+    assert request.model_form(found) == "float16, 6 bits, 300 s"
+
+
+def test_a_profile_for_another_machine_is_said_and_the_run_goes_on(run: Run) -> None:
+    ran = run("--profile", "linux-cpu" if load().profile.device.kind == "gpu" else "apple-m4")
+    assert ran.code == 0
+    assert ran.err.count(" is meant for ") == 1
+    assert len(outputs()) == 3
+
+
+def test_a_preset_is_named_in_the_run_s_log(run: Run) -> None:
+    assert run("--preset", "qa").code == 0
+    start = run_log()[0]
+    assert (start["profile"], start["batch_size"]) == (
+        load(preset="qa").name,
+        load(preset="qa").profile.transcribe.batch_size,
+    )
+
+
+def test_a_misspelt_variable_is_not_passed_over(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLXBATCH_OF_MY_OWN", "1")
+    monkeypatch.setenv("MLXBATCH_BATCHSIZE", "4")
+    ran = run()
+    assert ran.code == 2
+    assert "unknown variable MLXBATCH_BATCHSIZE in the environment; did you mean 'MLXBATCH_BATCH_SIZE'?" in ran.error
+    monkeypatch.delenv("MLXBATCH_BATCHSIZE")
+    assert run().code == 0
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "words"),
+    [
+        ("BATCH_SIZE", "99", ["MLXBATCH_BATCH_SIZE", "99", "a whole number from 1 to 64"]),
+        ("BATCH_SIZE", "many", ["MLXBATCH_BATCH_SIZE", "integer"]),
+        ("MEMORY_LIMIT", "lots", ["MLXBATCH_MEMORY_LIMIT", '"lots"', '"12GB"']),
+        ("PRESET", "qs", ["--preset", "did you mean 'qa'?"]),
+    ],
+)
+def test_a_wrong_value_in_a_variable_names_it(
+    run: Run, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, words: list[str]
+) -> None:
+    monkeypatch.setenv(f"MLXBATCH_{variable}", value)
+    ran = run()
+    assert ran.code == 2
+    assert all(word in ran.error for word in words), ran.error
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="macOS has Accelerate")

@@ -49,6 +49,12 @@ def test_what_the_governor_does(facts: dict[str, Any], sentence: str) -> None:
         ("child", {"what": "stalled"}, "warning", "the engine's process made no progress; another is started"),
         ("child", {"what": "renewed", "cause": "a leak"}, "warning", "the engine's process is renewed (a leak)"),
         ("child", {"what": "started"}, "debug", "the engine's process: started"),
+        (
+            "switch",
+            {"models": ["a", "b"], "bytes": 290_000_000, "loads": 3, "evictions": 1},
+            "debug",
+            "models on the device: a, b (290 MB); 3 loaded, 1 left so far",
+        ),
         ("leak", {}, "warning", "memory keeps growing"),
         ("load", {"busy": True}, "warning", "the machine is busy, new work waits"),
         ("load", {"busy": False}, "info", "the machine is less busy, new work goes on"),

@@ -80,7 +80,9 @@ def test_this_machine() -> None:
     assert "(memory_limit = '75%'); cache limit 1.0 GB (cache_limit = '1GB'); wired limit not set" in text
 
 
-def test_a_profile_that_wants_a_gpu_where_there_is_none() -> None:
+def test_a_gpu_that_is_asked_for_where_there_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mlxbatch.toml").write_text('[device]\nkind = "gpu"\n')
     (found,) = device.check(Case(profile="apple-silicon"))
     assert found.level == "problem"
     assert "no GPU that MLX can use here" in found.what

@@ -8,7 +8,7 @@ import pytest
 
 from mlxbatch.doctor.finding import Case
 from mlxbatch.doctor.profile import check
-from mlxbatch.profile import this_machine
+from mlxbatch.hardware import this_hardware
 
 
 @pytest.fixture(autouse=True)
@@ -24,13 +24,17 @@ def whats(case: Case) -> list[str]:
 
 
 def test_chosen_by_platform() -> None:
-    assert whats(Case())[0].endswith(f"chosen by {' on '.join(this_machine())}")
+    assert whats(Case())[0].endswith(f"chosen by {this_hardware().words}")
 
 
 def test_chosen_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     assert whats(Case(profile="linux-cpu"))[0] == "linux-cpu, chosen by --profile"
     monkeypatch.setenv("MLXBATCH_PROFILE", "linux-cpu")
     assert whats(Case(profile="linux-cpu"))[0] == "linux-cpu, chosen by --profile or MLXBATCH_PROFILE"
+
+
+def test_with_a_preset() -> None:
+    assert whats(Case(profile="linux-cpu", preset="qa"))[0] == "linux-cpu + qa, chosen by --profile"
 
 
 def test_chosen_in_a_file_with_its_settings_over_it(place: Path) -> None:
@@ -41,7 +45,7 @@ def test_chosen_in_a_file_with_its_settings_over_it(place: Path) -> None:
 
 
 def test_one_for_another_machine_is_a_warning() -> None:
-    other = "linux-cpu" if this_machine()[0] == "darwin" else "apple-silicon"
+    other = "linux-cpu" if this_hardware().platform == "darwin" else "apple-silicon"
     *_, found = check(Case(profile=other))
     assert (found.level, "is meant for" in found.what) == ("warning", True)
     assert "--profile" in found.remedy

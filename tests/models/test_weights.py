@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from mlxbatch.errors import SetupError
-from mlxbatch.models.weights import shapes, weight_files
+from mlxbatch.models.weights import loaded_bytes, shapes, weight_files
 
 
 def put(directory: Path, *names: str) -> None:
@@ -105,3 +106,22 @@ def test_an_archive_of_something_else(tmp_path: Path) -> None:
         archive.writestr("a.npy", b"no array")
     with pytest.raises(SetupError, match=r"weights.npz: no readable npz file"):
         list(shapes(tmp_path / "weights.npz"))
+
+
+def test_the_size_of_numpy_weights(tmp_path: Path) -> None:
+    np.savez(tmp_path / "weights.npz", **ARRAYS)
+    assert loaded_bytes([tmp_path / "weights.npz"], "float32") == 4 * (6 + 1) + 4 * 4
+
+
+def test_the_size_is_known_before_loading(tmp_path: Path) -> None:
+    stored = {
+        "half": np.zeros((3, 5), np.float16),
+        "single": np.zeros(7, np.float32),
+        "packed": np.zeros((2, 2), np.uint32),
+        "flags": np.zeros(3, np.uint8),
+    }
+    path = tmp_path / "model.safetensors"
+    save_file(stored, path)
+    assert loaded_bytes([path], "float32") == 4 * (15 + 7) + 4 * 4 + 3
+    assert loaded_bytes([path], "bfloat16") == 2 * (15 + 7) + 4 * 4 + 3
+    assert loaded_bytes([path, path], "float16") == 2 * loaded_bytes([path], "float16")

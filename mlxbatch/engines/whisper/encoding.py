@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from functools import partial
 from itertools import groupby
 
 import mlx.core as mx
@@ -21,14 +22,14 @@ class EncoderStreams:
     scheduling at ten unfinished tasks). Weights are evaluated, so all threads may read them.
     """
 
-    def __init__(self, encoder: Encoder, rows: int, streams: int, blas_threads: int | None = None) -> None:
-        self._encoder, self._rows, self._blas_threads = encoder, rows, blas_threads
+    def __init__(self, rows: int, streams: int, blas_threads: int | None = None) -> None:
+        self._rows, self._blas_threads = rows, blas_threads
         self._device = mx.default_device()
         self.calls = 0  # that are done: a sign of life for whoever waits
         self._local = threading.local()
         self._pool = ThreadPoolExecutor(streams, "encode", self._open) if streams > 1 else None
 
-    def encode(self, features: list[mx.array]) -> list[mx.array]:
+    def encode(self, encoder: Encoder, features: list[mx.array]) -> list[mx.array]:
         """Log-mels [frames, n_mels], evaluated -> audio features [n, frames / 2, n_state] by stretches of equal length.
 
         A window gets the same whatever the batch: calls never mix lengths, and a row does not see its neighbours.
@@ -40,13 +41,13 @@ class EncoderStreams:
         ]
         mx.eval(calls)
         if self._pool is None or len(calls) == 1:
-            return [self._evaluated(call) for call in calls]
+            return [self._evaluated(encoder, call) for call in calls]
         # Pools of BLAS threads on the same cores slow each other down.
         with blas.threads(self._blas_threads) if self._blas_threads else nullcontext():
-            return list(self._pool.map(self._call, calls))
+            return list(self._pool.map(partial(self._call, encoder), calls))
 
-    def _evaluated(self, features: mx.array) -> mx.array:
-        encoded = self._encoder(features)
+    def _evaluated(self, encoder: Encoder, features: mx.array) -> mx.array:
+        encoded = encoder(features)
         mx.eval(encoded)
         self.calls += 1
         return encoded
@@ -59,9 +60,9 @@ class EncoderStreams:
         mx.set_default_device(self._device)
         self._local.stream = mx.new_stream(self._device)
 
-    def _call(self, features: mx.array) -> mx.array:
+    def _call(self, encoder: Encoder, features: mx.array) -> mx.array:
         with mx.stream(self._local.stream):
-            return self._evaluated(features)
+            return self._evaluated(encoder, features)
 
 
 def _runs(features: list[mx.array]) -> list[list[mx.array]]:

@@ -7,14 +7,14 @@ import math
 import time
 from collections import deque
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 import mlx.core as mx
 
 from mlxbatch import device, kernels
 from mlxbatch.engines.base import Admit, EngineSpec, Jobs
-from mlxbatch.engines.whisper import footprint, network
+from mlxbatch.engines.whisper import footprint, layout, network
 from mlxbatch.engines.whisper.abilities import Abilities
 from mlxbatch.engines.whisper.echo import is_echo
 from mlxbatch.engines.whisper.encoding import EncoderStreams
@@ -36,8 +36,10 @@ from mlxbatch.engines.whisper.windows import (
     needs_retry,
     pieces,
 )
-from mlxbatch.errors import OutOfMemory
+from mlxbatch.errors import OutOfMemory, show
 from mlxbatch.models.check import check_whisper
+from mlxbatch.models.residency import Residency, device_residency
+from mlxbatch.models.weights import loaded_bytes
 from mlxbatch.types import Job, JobFailed, Output, Readings, Segment, Span, WindowStats
 
 # Windows a slot has to finish, after the device ran out of memory, before as many again are tried.
@@ -69,25 +71,23 @@ class WhisperEngine:
 
     sample_rate = SAMPLE_RATE
 
-    def __init__(self, spec: EngineSpec) -> None:
+    def __init__(self, spec: EngineSpec, residency: Residency | None = None) -> None:
+        """`residency`: that of the process, where another engine has set up the device; its limits hold then."""
         assert spec.model is not None
         files = check_whisper(spec.model)
         self._spec, self._dims = spec, files.dims
         self._dtype: mx.Dtype = getattr(mx, spec.dtype)
         self._abilities = Abilities.read(spec.model)
         self._vocabulary, self._languages = self._abilities.vocabulary, self._abilities.languages
-        config = json.loads(files.config.read_text("utf-8"))
-        settings = device.DeviceSettings(**spec.device)
-        on_disk = sum(path.stat().st_size for path in files.weights)
+        self._config, self._weight_files = json.loads(files.config.read_text("utf-8")), list(files.weights)
         # What is set on the device is put back where loading fails, too.
         with ExitStack() as undo:
-            undo.enter_context(device.device_settings(settings, weights=on_disk))
-            self._memory_limit = settings.memory_bytes()
+            settings = device.DeviceSettings(**spec.device)
+            self._residency = residency or undo.enter_context(device_residency(settings))
             self._rules = Rules(self._vocabulary, files.dims.n_vocab)
-            with device.device_errors():
-                self._network = network.load(list(files.weights), config, self._dtype)
-            streams = (spec.encode_rows, spec.encode_streams, spec.blas_threads)
-            self._encoders = EncoderStreams(self._network.encoder, *streams)
+            with self._models():
+                pass  # loaded now, so that what is wrong with them is known before the run
+            self._encoders = EncoderStreams(spec.encode_rows, spec.encode_streams, spec.blas_threads)
             undo.callback(self._encoders.close)
             self._exit = undo.pop_all()
         self._outputs: deque[Output | JobFailed] = deque()
@@ -97,6 +97,36 @@ class WhisperEngine:
     # ---- the seam
 
     def run(self, jobs: Jobs, admit: Admit) -> Iterator[Output | JobFailed]:
+        with self._models():
+            try:
+                yield from self._run(jobs, admit)
+            finally:
+                del self._slots  # which have hold of the decoder
+
+    @contextmanager
+    def _models(self) -> Iterator[None]:
+        """All models of a run, resident for as long. Whatever has hold of one keeps its memory, so nothing may."""
+        with self._resident_network() as self._network:
+            try:
+                yield
+            finally:
+                del self._network
+
+    def _resident_network(self) -> AbstractContextManager[network.Network]:
+        """The network for as long as it is used; loaded where it is not there, or not any more."""
+        spec, files, config, dtype = self._spec, self._weight_files, self._config, self._dtype
+        assert spec.model is not None
+        form = f"{spec.dtype}, {spec.bits} bits" if spec.bits else spec.dtype
+        plain = not kernels.on_gpu()
+        stored = loaded_bytes(files, spec.dtype)
+        expands = plain and "quantization" in config
+        return self._residency.use(
+            f"{show(spec.model)} ({form})",
+            lambda: network.load(files, config, dtype, spec.bits, dequantized=plain),
+            layout.weight_count(self._dims) * dtype.size if expands else stored,
+        )
+
+    def _run(self, jobs: Jobs, admit: Admit) -> Iterator[Output | JobFailed]:
         self._seat_none()
         self._limit, self._well = self._spec.batch_size, 0
         ahead, streams = 2 * self._spec.batch_size, self._spec.cpu_streams
@@ -124,10 +154,10 @@ class WhisperEngine:
         return footprint.need(self._dims, seconds, size=self._dtype.size, tiled=not kernels.on_gpu())
 
     def weights(self) -> int:
-        return sum(array.nbytes for _, array in network.flat(self._network))
+        return self._residency.resident.bytes
 
     def memory_limit(self) -> int:
-        return self._memory_limit
+        return self._residency.budget
 
     def readings(self) -> Readings:
         spans, self._spans = tuple(self._spans), []
@@ -135,7 +165,7 @@ class WhisperEngine:
 
     def pulse(self) -> Readings:
         now = device.readings(self._work)
-        return replace(now, progress=now.progress + self._encoders.calls)
+        return replace(now, progress=now.progress + self._encoders.calls, resident=self._residency.resident)
 
     def reclaim(self) -> None:
         device.reclaim()
@@ -175,7 +205,7 @@ class WhisperEngine:
         del taken  # with them go the features
         self._spans += self._queue.spans
         self._queue.spans.clear()
-        encoded = self._encoders.encode(features)
+        encoded = self._encoders.encode(self._network.encoder, features)
         self._spans.append(Span("encode", entered, time.monotonic(), len(self._taken)))
         for part in encoded:
             self._seat(self._taken[: len(part)], self._network.decoder.cross(part), entered)

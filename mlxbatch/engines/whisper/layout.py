@@ -7,6 +7,7 @@ loader computes, so they are no weight.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
@@ -109,6 +110,11 @@ def _positive(config: Mapping[str, Any], key: str) -> int:
 def expected_shapes(dims: Dims) -> dict[str, Shape]:
     """Every weight a Whisper of these sizes must have, and its unquantized shape."""
     return dict([*_encoder(dims), *_decoder(dims)])
+
+
+def weight_count(dims: Dims) -> int:
+    """How many numbers the weights of a Whisper of these sizes are."""
+    return sum(math.prod(shape) for shape in expected_shapes(dims).values())
 
 
 def _encoder(dims: Dims) -> Iterator[tuple[str, Shape]]:

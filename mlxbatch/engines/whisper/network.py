@@ -16,6 +16,7 @@ import mlx.nn as nn
 from mlx.utils import tree_flatten
 
 from mlxbatch import kernels
+from mlxbatch.engines import quantizing
 from mlxbatch.engines.whisper import layout
 
 KeysValues = tuple[mx.array, mx.array]
@@ -147,18 +148,35 @@ def sinusoids(length: int, channels: int) -> mx.array:
     return mx.concatenate([mx.sin(angle), mx.cos(angle)], axis=1)
 
 
-def load(weight_files: list[Path], config: dict[str, Any], dtype: mx.Dtype) -> Network:
-    """The network with its weights in `dtype`, evaluated on the thread that calls. Every weight must be there."""
+def load(
+    weight_files: list[Path],
+    config: dict[str, Any],
+    dtype: mx.Dtype,
+    bits: int | None = None,
+    dequantized: bool = False,
+) -> Network:
+    """The network with its weights in `dtype`, evaluated on the thread that calls. Every weight must be there.
+
+    With `bits` its matrices are quantized to so many; a checkpoint that is stored quantized stays as it is.
+    `dequantized`: in either case the layers are plain ones, of the quantized values.
+    """
     tensors = {name: tensor for file in weight_files for name, tensor in mx.load(str(file)).items()}
     weights = _named(tensors)
     network = Network(layout.Dims.from_config(config))
-    if quantization := config.get("quantization"):
-        _quantize(network, quantization, weights)
+    stored = config.get("quantization")
+    if stored:
+        _quantize(network, stored, weights)
     # Some conversions store more than weights, such as the alignment heads, or positions that are computed here.
     wanted = {name for name, _ in flat(network)}
     network.load_weights([(name, weight) for name, weight in weights.items() if name in wanted], strict=True)
     network.set_dtype(dtype)
+    if bits and not stored:
+        quantizing.quantize(network, bits)
+    if dequantized:
+        quantizing.dequantize(network)
     network.eval()
+    # Nothing else holds what was read: each tensor goes as soon as it is cast.
+    del tensors, weights
     mx.eval(network.parameters(), network.encoder._positions)
     return network
 

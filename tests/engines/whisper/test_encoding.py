@@ -27,8 +27,8 @@ def test_calls_and_streams_change_nothing(
 ) -> None:
     features = [mx.random.uniform(-1, 1, (n, 80), key=mx.random.key(i)) for i, n in enumerate(lengths)]
     mx.eval(features)
-    with closing(EncoderStreams(encoder, rows, streams)) as streams_of:
-        found = [streams_of.encode(features) for _ in range(2)]
+    with closing(EncoderStreams(rows, streams)) as streams_of:
+        found = [streams_of.encode(encoder, features) for _ in range(2)]
     for parts in found:
         encoded = [row for part in parts for row in part]
         assert [len(row) for row in encoded] == [n // 2 for n in lengths]
@@ -37,5 +37,5 @@ def test_calls_and_streams_change_nothing(
 
 
 def test_an_error_in_a_stream_comes_out(encoder: network.Encoder) -> None:
-    with closing(EncoderStreams(encoder, 1, 2)) as streams, pytest.raises(ValueError, match="broadcast"):
-        streams.encode([mx.zeros((3400, 80))] * 2)
+    with closing(EncoderStreams(1, 2)) as streams, pytest.raises(ValueError, match="broadcast"):
+        streams.encode(encoder, [mx.zeros((3400, 80))] * 2)

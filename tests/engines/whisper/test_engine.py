@@ -525,7 +525,7 @@ def test_no_memory_for_so_many_rows(
 ) -> None:
     """Halved until they fit, tried again with more after a while, and nothing lost or said otherwise."""
     with closing(WhisperEngine(spec(short, 4))) as engine:
-        shortage = Short(engine._encoders.encode, len, room)
+        shortage = Short(engine._encoders.encode, lambda encoder, features: len(features), room)
         monkeypatch.setattr(engine._encoders, "encode", shortage)
         found = outputs_by_job(list(engine.run(Given(recordings()), lambda live: 4)))
         assert engine.readings().shortages == shortage.refusals
@@ -547,7 +547,8 @@ def test_a_window_that_does_not_fit_alone_fails_alone(short: Path, monkeypatch: 
     content = replace(GREEDY, logprob_threshold=-99.0, compression_ratio_threshold=99.0)
     long, brief = job(0, noise(31 * RATE), content), job(1, noise(RATE), content)
     with closing(WhisperEngine(spec(short, 4))) as engine:
-        longest = Short(engine._encoders.encode, lambda features: max(len(mel) for mel in features), 2000)
+        frames = lambda encoder, features: max(len(mel) for mel in features)  # noqa: E731
+        longest = Short(engine._encoders.encode, frames, 2000)
         monkeypatch.setattr(engine._encoders, "encode", longest)
         events = list(engine.run(Given([long, brief]), lambda live: 4))
     (failed,) = [event for event in events if isinstance(event, JobFailed)]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 
 from mlxbatch.engines.whisper import network
-from mlxbatch.engines.whisper.layout import CONV_WEIGHTS, canonical_name
+from mlxbatch.engines.whisper.layout import CONV_WEIGHTS, canonical_name, expected_shapes, weight_count
 from mlxbatch.engines.whisper.network import Network
 from mlxbatch.engines.whisper.slots import PromptCache
 from mlxbatch.engines.whisper.tokens import Vocabulary
@@ -172,6 +172,31 @@ def test_some_layers_quantized_otherwise_and_some_not(tmp_path: Path, expected: 
     assert model.decoder.blocks[0].mlp2.bits == 8
     assert isinstance(model.decoder.token_embedding, nn.Embedding)
     assert difference(run(model, mel(), PROMPT)[0], expected[0]) < 1.0
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_quantized_on_loading_is_what_a_quantized_checkpoint_is(tmp_path: Path, tiny: Path, bits: int) -> None:
+    stored = quantized(tmp_path / "q", lambda path, _: True, group_size=64, bits=bits)
+    found = network.load([tiny / "model.safetensors"], tiny_config(), mx.float16, bits)
+    for (name, ours), (other, theirs) in zip(network.flat(found), network.flat(load(stored, mx.float16)), strict=True):
+        assert name == other
+        assert mx.array_equal(ours, theirs)
+    config = json.loads((stored / "config.json").read_text())
+    kept = network.load([stored / "model.safetensors"], config, mx.float16, bits=3)
+    assert kept.decoder.blocks[0].mlp1.bits == bits  # what is stored quantized stays as it is
+
+
+def test_dequantized_is_the_same_network_in_plain_layers(tmp_path: Path, tiny: Path) -> None:
+    stored = quantized(tmp_path / "q", lambda path, _: not path.endswith("mlp2"), group_size=32, bits=4)
+    config = json.loads((stored / "config.json").read_text())
+    plain = network.load([stored / "model.safetensors"], config, mx.float32, dequantized=True)
+    assert {name: array.shape for name, array in network.flat(plain)} == expected_shapes(TINY_DIMS)
+    assert {array.dtype for _, array in network.flat(plain)} == {mx.float32}
+    assert sum(array.nbytes for _, array in network.flat(plain)) == 4 * weight_count(TINY_DIMS)
+    for one, other in zip(run(load(stored), mel(), PROMPT), run(plain, mel(), PROMPT), strict=True):
+        assert difference(one, other) < 1e-3
+    on_loading = network.load([tiny / "model.safetensors"], tiny_config(), mx.float32, 8, dequantized=True)
+    assert {name: array.shape for name, array in network.flat(on_loading)} == expected_shapes(TINY_DIMS)
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(mx.float16, 0.05), (mx.bfloat16, 0.4)])
