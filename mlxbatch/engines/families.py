@@ -1,0 +1,219 @@
+"""Which engine runs a model, by its config.json, and what its family can do. Data only: no engine is imported."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from mlxbatch.engines.batching import Padding
+from mlxbatch.errors import SetupError, UsageError, show
+from mlxbatch.types import TranscribeOptions
+from mlxbatch.words import nearest
+
+MLX_AUDIO = "mlx-audio"
+MISSING = "pip install 'mlxbatch[mlx-audio]'"
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Models of one architecture.
+
+    `padding` says which pieces may share a batch, None that they go one by one. `segment_seconds` is how long a piece
+    of a long recording is where the profile does not say, `longest` what the model can take at all;
+    `frames_per_second` are what its widest attention sees of sound. `files` must lie
+    beside config.json and the weights; of those joined by "|" one is enough. `takes` names the options it heeds, of
+    "language", "prompt", "hotwords", "max_tokens" and "translate"; one that does not `detect` has to be given the
+    language. `languages` are the codes it knows, () where its config.json or nobody says. `times` is what it tells of
+    time inside a piece: "words", "segments" or "" (a piece is one segment). `context`: a piece's text is told to the
+    next. `module` is its name in mlx_audio.stt.models, `computed` are weights that mlx-audio makes itself where a
+    checkpoint has none.
+    """
+
+    name: str
+    engine: str
+    padding: Padding | None = None
+    segment_seconds: float = 30.0
+    longest: float = 30.0
+    sample_rate: int = 16_000
+    frames_per_second: float = 12.5
+    files: tuple[str, ...] = ()
+    takes: frozenset[str] = frozenset()
+    detects: bool = True
+    languages: tuple[str, ...] = ()
+    times: str = ""
+    context: bool = False
+    module: str = ""
+    computed: tuple[str, ...] = ()
+
+
+def _takes(*options: str) -> frozenset[str]:
+    return frozenset(options)
+
+
+WHISPER = Family(
+    "Whisper",
+    "whisper",
+    Padding.MASKED,
+    takes=_takes("language", "prompt", "hotwords", "max_tokens", "translate"),
+    times="segments",
+)
+
+PARAKEET = Family(
+    "Parakeet",
+    MLX_AUDIO,
+    # Its encoder has a mask for padding, which mlx-audio itself does not use.
+    Padding.MASKED,
+    segment_seconds=120.0,
+    longest=1440.0,
+    times="words",
+    module="parakeet",
+)
+
+COHERE = Family(
+    "Cohere ASR",
+    MLX_AUDIO,
+    Padding.MASKED,
+    segment_seconds=30.0,
+    longest=35.0,
+    files=("tokenizer.model",),
+    takes=_takes("language", "max_tokens"),
+    detects=False,
+    languages=("en", "fr", "de", "es", "it", "pt", "nl", "pl", "el", "ar", "ja", "zh", "vi", "ko"),
+    module="cohere_asr",
+    computed=("transf_decoder.embedding.position_embedding.pos_enc",),
+)
+
+QWEN3 = Family(
+    "Qwen3-ASR",
+    MLX_AUDIO,
+    Padding.MASKED,
+    segment_seconds=120.0,
+    longest=1200.0,
+    frames_per_second=13.0,
+    files=("tokenizer.json|vocab.json", "tokenizer_config.json", "preprocessor_config.json"),
+    takes=_takes("language", "prompt", "hotwords", "max_tokens"),
+    context=True,
+    module="qwen3_asr",
+)
+
+VIBEVOICE = Family(
+    "VibeVoice-ASR",
+    MLX_AUDIO,
+    Padding.MASKED,
+    segment_seconds=300.0,
+    longest=3540.0,
+    sample_rate=24_000,
+    frames_per_second=7.5,
+    files=("tokenizer.json|vocab.json", "tokenizer_config.json"),
+    takes=_takes("prompt", "hotwords", "max_tokens"),
+    times="segments",
+    context=True,
+    module="vibevoice_asr",
+)
+
+# By config.json's model_type; names that differ only in their case or in "-" and "_" are the same.
+FAMILIES: dict[str, Family] = {
+    "whisper": WHISPER,
+    "parakeet": PARAKEET,
+    "parakeet_tdt": PARAKEET,
+    "cohere_asr": COHERE,
+    "qwen3_asr": QWEN3,
+    "vibevoice": VIBEVOICE,
+    "vibevoice_asr": VIBEVOICE,
+}
+
+
+def architecture(config: Mapping[str, Any]) -> str:
+    """What config.json says that the model is.
+
+    NVIDIA's configs name their class in `target` instead of a type; Whispers converted for MLX long ago name nothing.
+    """
+    kind = config.get("model_type") or config.get("architecture")
+    if isinstance(kind, str):
+        return kind.lower().replace("-", "_")
+    target = str(config.get("target", ""))
+    if target.startswith("nemo.collections.asr.models."):
+        return "canary" if "MultiTask" in target else "parakeet"
+    return "whisper"
+
+
+def read_config(directory: Path) -> dict[str, Any]:
+    """The model's config.json; SetupError where there is none that can be read."""
+    path = directory / "config.json"
+    try:
+        config = json.loads(path.read_bytes())
+    except OSError as error:
+        raise SetupError(f"{show(path)}: {error.strerror or error}: it says what the model is") from error
+    except ValueError as error:
+        raise SetupError(f"{show(path)}: not JSON ({error}): fetch the model again") from error
+    if not isinstance(config, dict):
+        raise SetupError(f"{show(path)}: not a JSON object: fetch the model again")
+    return config
+
+
+def family_of(directory: Path) -> Family:
+    """The family of the model in a directory; SetupError where no engine here runs it."""
+    kind = architecture(read_config(directory))
+    if kind not in FAMILIES:
+        known = ", ".join(sorted(FAMILIES))
+        hint = nearest(kind, FAMILIES) or "."
+        raise SetupError(f"{show(directory)}: no engine for a model of type {kind!r}{hint} Known types: {known}")
+    return FAMILIES[kind]
+
+
+def require(family: Family) -> None:
+    """SetupError where the packages that run the family are not installed. Nothing is imported."""
+    if family.engine == MLX_AUDIO and find_spec("mlx_audio") is None:
+        raise SetupError(f"{family.name} runs on mlx-audio, which is not installed: {MISSING}")
+
+
+def refuse(family: Family, options: TranscribeOptions) -> None:
+    """UsageError for an option without which the text would be another than was asked for."""
+    if options.task == "translate" and "translate" not in family.takes:
+        raise UsageError(
+            f"{family.name} does not translate: leave out --task translate, or name a Whisper with --model"
+        )
+    if (problem := language_problem(family, options.language)) is not None:
+        raise UsageError(problem)
+
+
+def language_problem(family: Family, language: str | None) -> str | None:
+    """Why the family cannot transcribe in that language (None: one that it is to detect), or None where it can."""
+    known = f" (it knows {', '.join(sorted(family.languages))})" if family.languages else ""
+    if language is None:
+        return None if family.detects else f"{family.name} does not detect the language: give --language{known}"
+    if family.languages and language not in family.languages:
+        return f"{family.name} does not know the language {language!r}{known}"
+    return None
+
+
+def ignored(family: Family, options: TranscribeOptions) -> list[str]:
+    """What was asked for and the family cannot heed, though its text is right without: a line each, to be told once."""
+    neutral = TranscribeOptions()
+    asked = {
+        "language": ("--language", options.language is not None),
+        "prompt": ("--prompt", bool(options.prompt)),
+        "hotwords": ("--hotwords", bool(options.hotwords)),
+        "max_tokens": ("--max-tokens", options.max_tokens is not None),
+    }
+    lines = [
+        f"{family.name} takes no {flag}: it goes by the sound alone"
+        for option, (flag, given) in asked.items()
+        if given and option not in family.takes
+    ]
+    if family is not WHISPER and _thresholds(options) != _thresholds(neutral):
+        lines.append(f"{family.name} decodes greedily: temperatures and thresholds are Whisper's and change nothing")
+    return lines
+
+
+def _thresholds(options: TranscribeOptions) -> tuple[object, ...]:
+    return (
+        options.temperatures,
+        options.compression_ratio_threshold,
+        options.logprob_threshold,
+        options.no_speech_threshold,
+    )

@@ -1,0 +1,75 @@
+"""How many bytes a piece of audio will take, from the sizes in config.json: arithmetic, no device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+# Values of the widest kind that are alive at once in a layer: input, norm, projections, the feed-forward's four-fold.
+LIVE = 16
+FRAMES_PER_SECOND = 100  # of features: 10 ms each
+FEATURES = 128
+TEXT_PER_SECOND = 16  # tokens, as decoding.TOKENS_PER_SECOND
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """The largest of each kind that a config names, whatever part of the model has it: an upper bound."""
+
+    width: int
+    layers: int
+    heads: int
+    kv_width: int
+    vocabulary: int
+    rate: float  # encoder frames, or sound tokens, per second
+
+
+_WIDTH = frozenset({"d_model", "hidden_size", "output_dim", "output_size", "pred_hidden", "joint_hidden", "dim"})
+_LAYERS = frozenset({"n_layers", "num_layers", "num_hidden_layers", "encoder_layers", "pred_rnn_layers", "num_blocks"})
+_HEADS = frozenset({"n_heads", "num_attention_heads", "encoder_attention_heads", "attention_heads"})
+_VOCABULARY = frozenset({"vocab_size", "num_classes"})
+
+
+def sizes(config: Mapping[str, Any], rate: float) -> Sizes:
+    """The sizes in a config.json, at any depth; what it does not name is taken from the common models."""
+    width, heads = _most(config, _WIDTH, 512), _most(config, _HEADS, 8)
+    kv_heads = _most(config, frozenset({"num_key_value_heads"}), heads)
+    head_width = _most(config, frozenset({"head_dim"}), max(1, width // heads))
+    layers, vocabulary = _most(config, _LAYERS, 12), _most(config, _VOCABULARY, 1024)
+    return Sizes(width, layers, heads, kv_heads * head_width, vocabulary, rate)
+
+
+def need(sizes: Sizes, seconds: float, piece: float, sample_rate: int, item: int, *, tiled: bool) -> int:
+    """Bytes that one row of a batch adds: its samples, features, activations, scores, caches and logits.
+
+        samples   4 * rate * seconds, of the whole recording; all the rest is of one piece of it
+        features  3 * 4 * 100 * 128 * piece
+        layers    item * 16 * width * frames + 2 * 4 * heads * frames^2, without the square where attention is `tiled`
+        caches    2 * item * layers * kv_width * (frames + tokens), twice while they grow
+        logits    8 * 4 * vocabulary
+
+    `frames` are the encoder's frames or sound tokens of the piece, `item` the bytes of a weight.
+    """
+    part = min(seconds, piece)
+    frames = int(sizes.rate * part) + 64
+    tokens = int(TEXT_PER_SECOND * part) + 64
+    samples = int(4 * sample_rate * seconds)
+    features = int(12 * FRAMES_PER_SECOND * FEATURES * part)
+    scores = 0 if tiled else 8 * sizes.heads * frames**2
+    activations = item * LIVE * sizes.width * frames + scores
+    caches = 4 * item * sizes.layers * sizes.kv_width * (frames + tokens)
+    return samples + features + activations + caches + 32 * sizes.vocabulary
+
+
+def _most(config: Any, keys: frozenset[str], otherwise: int) -> int:
+    return max((value for key, value in _numbers(config) if key in keys), default=otherwise)
+
+
+def _numbers(config: Any) -> Iterator[tuple[str, int]]:
+    """All whole numbers above 0 in a tree of dictionaries, with their keys."""
+    for key, value in config.items():
+        if isinstance(value, Mapping):
+            yield from _numbers(value)
+        elif isinstance(value, int) and not isinstance(value, bool) and value > 0:
+            yield key, value

@@ -1,0 +1,241 @@
+"""Model directories of mlx-audio's families with random weights, small enough to make in a test.
+
+The files, config keys and weight names are those in which each family is published; the shapes come from mlx-audio's
+own classes.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+from mlx.utils import tree_flatten
+from tokenizers.pre_tokenizers import ByteLevel
+
+Tensors = dict[str, np.ndarray]
+
+WIDTH = 32
+
+
+def tensors(module: str, config: Mapping[str, Any], seed: int = 0) -> Tensors:
+    """Random weights for the model that the config describes: activations stay of order 1, whatever the depth."""
+    family = importlib.import_module(f"mlx_audio.stt.models.{module}")
+    form = getattr(family, "ModelConfig", None)
+    model = family.Model(form.from_dict(json.loads(json.dumps(config))) if form else dict(config))
+    rng = np.random.default_rng(seed)
+    return {name: _tensor(rng, name, array.shape) for name, array in tree_flatten(model.parameters())}
+
+
+def _tensor(rng: np.random.Generator, name: str, shape: tuple[int, ...]) -> np.ndarray:
+    noise = rng.standard_normal(shape)
+    if name.endswith("running_var"):
+        return np.asarray(1 + 0.1 * np.abs(noise), np.float32)
+    if len(shape) > 1:
+        return np.asarray(noise * 1.5 / np.sqrt(np.prod(shape[1:])), np.float32)
+    centre = 1.0 if name.endswith((".weight", "gamma")) else 0.0
+    return np.asarray(centre + 0.1 * noise, np.float32)
+
+
+def save(directory: Path, found: Tensors) -> None:
+    arrays = {name: mx.array(array) for name, array in found.items()}
+    mx.save_safetensors(str(directory / "model.safetensors"), arrays, metadata={"format": "pt"})
+
+
+def write(directory: Path, name: str, value: Any) -> None:
+    (directory / name).write_text(json.dumps(value), "utf-8")
+
+
+def channels_first(array: np.ndarray) -> np.ndarray:
+    """A convolution's weight in PyTorch's order: [out, in, kernel...]."""
+    return np.ascontiguousarray(np.moveaxis(array, -1, 1)) if array.ndim > 2 else array
+
+
+# ---- Qwen3-ASR, and VibeVoice-ASR's tokenizer: Qwen's own, with 256 bytes for a vocabulary
+
+ENDS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+SOUND = ("<|audio_start|>", "<|audio_end|>", "<|audio_pad|>", "<|object_ref_start|>", "<|object_ref_end|>")
+QWEN_SPECIAL = (*ENDS, *SOUND, "<|box_start|>")
+QWEN_IDS = {token: 256 + number for number, token in enumerate((*QWEN_SPECIAL, "<asr_text>"))}
+QWEN_VOCABULARY = 256 + len(QWEN_IDS)
+
+
+def qwen_tokenizer(directory: Path) -> None:
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    added = [
+        {"id": number, "content": token, **flags, "special": token in QWEN_SPECIAL}
+        for token, number in QWEN_IDS.items()
+    ]
+    model = {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": "", "merges": []}
+    model |= {"end_of_word_suffix": "", "fuse_unk": False, "byte_fallback": False}
+    model |= {"vocab": {token: number for number, token in enumerate(sorted(ByteLevel.alphabet()))}}
+    tokenizer = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": added, "normalizer": None}
+    tokenizer |= {"pre_tokenizer": byte_level, "post_processor": None, "decoder": byte_level, "model": model}
+    write(directory, "tokenizer.json", tokenizer)
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|im_end|>", "pad_token": "<|endoftext|>"}
+    write(directory, "tokenizer_config.json", settings)
+
+
+def qwen3_asr(directory: Path, seed: int = 0, end: float = 1.2) -> Path:
+    """`end` makes the end of the text so much likelier: larger is shorter."""
+    directory.mkdir(parents=True)
+    audio = {"num_mel_bins": 128, "encoder_layers": 2, "encoder_attention_heads": 2, "encoder_ffn_dim": 64}
+    audio |= {"d_model": WIDTH, "output_dim": WIDTH, "downsample_hidden_size": 8, "n_window": 50}
+    text = {"vocab_size": QWEN_VOCABULARY, "hidden_size": WIDTH, "intermediate_size": 64, "num_hidden_layers": 2}
+    text |= {"num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 16, "tie_word_embeddings": True}
+    ids = {f"audio_{name}_id": QWEN_IDS[f"<|audio_{mark}|>"] for name, mark in _MARKS.items()}
+    thinker = {"model_type": "qwen3_asr", "audio_config": audio, "text_config": text, **ids}
+    config = {"model_type": "qwen3_asr", "thinker_config": thinker, "support_languages": ["English", "German"]}
+    write(directory, "config.json", config)
+    found = tensors("qwen3_asr", config, seed)
+    found["model.embed_tokens.weight"][QWEN_IDS["<|im_end|>"]] *= end
+    save(directory, {f"thinker.{name}": channels_first(array) for name, array in found.items()})
+    qwen_tokenizer(directory)
+    extractor = {"feature_extractor_type": "WhisperFeatureExtractor", "feature_size": 128, "sampling_rate": 16_000}
+    extractor |= {"hop_length": 160, "n_fft": 400, "chunk_length": 30, "padding_value": 0.0}
+    write(directory, "preprocessor_config.json", extractor)
+    return directory
+
+
+_MARKS = {"token": "pad", "start_token": "start", "end_token": "end"}
+
+
+def vibevoice_asr(directory: Path, seed: int = 0, end: float = 1.2) -> Path:
+    directory.mkdir(parents=True)
+    encoder = {"encoder_n_filters": 4, "encoder_ratios": [8, 5, 5, 4, 2, 2], "encoder_depths": "1-1-1-1-1-1-1"}
+    decoder = {"model_type": "qwen2", "vocab_size": QWEN_VOCABULARY, "hidden_size": WIDTH, "intermediate_size": 64}
+    decoder |= {"num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1}
+    config = {
+        "model_type": "vibevoice",
+        "architectures": ["VibeVoiceForASRTraining"],
+        "acoustic_vae_dim": 8,
+        "semantic_vae_dim": 8,
+        "acoustic_tokenizer_config": {"vae_dim": 8, **encoder},
+        "semantic_tokenizer_config": {"vae_dim": 8, **encoder},
+        "decoder_config": decoder,
+    }
+    write(directory, "config.json", config)
+    found = tensors("vibevoice_asr", config, seed)
+    found["language_model.lm_head.weight"][QWEN_IDS["<|im_end|>"]] *= end
+    save(directory, {_vibevoice_name(name): channels_first(array) for name, array in found.items()})
+    qwen_tokenizer(directory)
+    return directory
+
+
+def _vibevoice_name(name: str) -> str:
+    """As Microsoft publishes it."""
+    if name.startswith("language_model.lm_head"):
+        return name.removeprefix("language_model.")
+    name = name.replace("language_model.model.", "language_model.")
+    name = re.sub(r"\.downsample_layers\.(\d+)\.conv\.", r".downsample_layers.\1.0.conv.conv.", name)
+    name = name.replace(".head.conv.", ".head.conv.conv.").replace(".mixer.conv.conv.", ".mixer.conv.conv.conv.")
+    return f"model.{name}"
+
+
+# ---- Cohere ASR: SentencePiece
+
+COHERE_SPECIAL = (
+    *("<|startofcontext|>", "<|startoftranscript|>", "<|endoftext|>", "<|emo:undefined|>", "<|pnc|>", "<|nopnc|>"),
+    *("<|noitn|>", "<|notimestamp|>", "<|nodiarize|>", "<|en|>", "<|de|>", "<|fr|>"),
+)
+
+
+def sentencepiece(path: Path, special: tuple[str, ...]) -> None:
+    import sentencepiece as spm
+
+    text = iter(["the quick brown fox jumps over the lazy dog", "pack my box with five dozen liquor jugs"] * 20)
+    settings = {"vocab_size": 80 + len(special), "hard_vocab_limit": False, "minloglevel": 2}
+    with path.open("wb") as model:
+        spm.SentencePieceTrainer.train(
+            sentence_iterator=text, model_writer=model, user_defined_symbols=list(special), pad_id=3, **settings
+        )
+
+
+def cohere_asr(directory: Path, seed: int = 0, end: float = 1.2) -> Path:
+    directory.mkdir(parents=True)
+    sentencepiece(directory / "tokenizer.model", COHERE_SPECIAL)
+    import sentencepiece as spm
+
+    pieces = spm.SentencePieceProcessor(model_file=str(directory / "tokenizer.model"))
+    vocabulary = pieces.get_piece_size()
+    encoder = {"feat_in": 80, "n_layers": 2, "d_model": WIDTH, "n_heads": 2, "subsampling_conv_channels": 8}
+    decoder = {"hidden_size": 24, "inner_size": 48, "num_attention_heads": 2, "num_layers": 2}
+    config = {
+        "model_type": "cohere_asr",
+        "vocab_size": vocabulary,
+        "encoder": encoder,
+        "transf_decoder": {"config_dict": {**decoder, "max_sequence_length": 256}},
+        "head": {"hidden_size": 24, "num_classes": vocabulary},
+        "preprocessor": {"features": 80},
+        "supported_languages": ["en", "de", "fr"],
+    }
+    write(directory, "config.json", config)
+    found = tensors("cohere_asr", config, seed)
+    del found["transf_decoder.embedding.position_embedding.pos_enc"]
+    found["log_softmax.mlp.layer0.weight"][pieces.piece_to_id("<|endoftext|>")] *= end
+    save(directory, {_cohere_name(name): channels_first(array) for name, array in found.items()})
+    write(directory, "tokenizer_config.json", {"additional_special_tokens": list(COHERE_SPECIAL)})
+    return directory
+
+
+def _cohere_name(name: str) -> str:
+    for part in ("embedding", "decoder"):
+        name = name.replace(f"transf_decoder.{part}.", f"transf_decoder._{part}.")
+    return name
+
+
+# ---- Parakeet: NVIDIA's config, MLX's weights, the vocabulary inside the config
+
+PARAKEET_WORDS = ["<unk>", "▁", ".", *(f"▁{letter}" for letter in "abcdefgh"), *"ijklmnopqrst"]
+PARAKEET_CLASS = "nemo.collections.asr.models."
+PARAKEET_TARGETS = {
+    "tdt": f"{PARAKEET_CLASS}rnnt_bpe_models.EncDecRNNTBPEModel",
+    "rnnt": f"{PARAKEET_CLASS}rnnt_bpe_models.EncDecRNNTBPEModel",
+    "ctc": f"{PARAKEET_CLASS}ctc_bpe_models.EncDecCTCModelBPE",
+}
+
+
+def parakeet(directory: Path, seed: int = 0, kind: str = "tdt") -> Path:
+    directory.mkdir(parents=True)
+    durations = [0, 1, 2, 3, 4] if kind == "tdt" else []
+    count = len(PARAKEET_WORDS)
+    encoder = {"feat_in": 80, "n_layers": 2, "d_model": WIDTH, "n_heads": 2, "ff_expansion_factor": 2}
+    encoder |= {"subsampling_factor": 8, "self_attention_model": "rel_pos", "subsampling": "dw_striding"}
+    encoder |= {"conv_kernel_size": 9, "subsampling_conv_channels": 8, "pos_emb_max_len": 500}
+    preprocessor = {"sample_rate": 16_000, "normalize": "per_feature", "window_size": 0.025, "window_stride": 0.01}
+    preprocessor |= {"window": "hann", "features": 80, "n_fft": 512, "dither": 1e-5}
+    prediction = {"pred_hidden": 16, "pred_rnn_layers": 2, "rnn_hidden_size": 16}
+    joint = {"joint_hidden": 16, "activation": "relu", "encoder_hidden": WIDTH, "pred_hidden": 16}
+    config: dict[str, Any] = {
+        "target": PARAKEET_TARGETS[kind],
+        "preprocessor": preprocessor,
+        "encoder": encoder,
+        "decoder": {"blank_as_pad": True, "vocab_size": count, "prednet": prediction},
+        "joint": {"num_classes": count, "vocabulary": PARAKEET_WORDS, "jointnet": joint},
+        "decoding": {"greedy": {"max_symbols": 10}},
+    }
+    if kind == "tdt":
+        config["model_defaults"] = {"tdt_durations": durations}
+        config["decoding"] |= {"model_type": "tdt", "durations": durations}
+        config["joint"]["num_extra_outputs"] = len(durations)
+    if kind == "ctc":
+        config["decoder"] = {"feat_in": WIDTH, "num_classes": count, "vocabulary": PARAKEET_WORDS}
+    write(directory, "config.json", config)
+    found = tensors("parakeet", config, seed)
+    save(directory, found)
+    return directory
+
+
+Maker = Callable[[Path], Path]
+NAMED: dict[str, Maker] = {
+    "parakeet": parakeet,
+    "qwen3_asr": qwen3_asr,
+    "cohere_asr": cohere_asr,
+    "vibevoice_asr": vibevoice_asr,
+}
