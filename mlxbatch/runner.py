@@ -106,6 +106,7 @@ class _Run:
         self.pace = Pace(settings.stop_at, settings.max_load)
         self.left = 0  # items that have no result yet and are to have one
         self._number = 0  # of the host that works
+        self._sample_rate = 0  # in Hz, what its engine hears
         self._deaths, self._given_up = ledger.suspects(), ledger.unfinished()
         self._windows: dict[int, dict[int, Output]] = {}
         self._settled: set[str] = set()
@@ -163,6 +164,7 @@ class _Run:
 
     def _load_and_run(self, host: EngineHost, probed: Sequence[Probed], suspects: Sequence[Item]) -> Iterator[Result]:
         loaded = host.load()
+        self._sample_rate = loaded.sample_rate
         self.watcher.loaded(loaded)
         planned, room = self._plan(host, probed, loaded)
         self.watcher.planned(planned)
@@ -215,12 +217,12 @@ class _Run:
         """Decode one recording, on a worker's thread. The file's identity comes first: a later change shows then."""
         item = planned.probed.item
         with self.ledger.at_risk([item]):
-            return _attempt(item, lambda: _decoded(planned))
+            return _attempt(item, lambda: _decoded(planned, self._sample_rate))
 
     def _read_suspect(self, item: Item) -> Prepared | Failed:
         """The same from the header on, of one that belongs to no group."""
         with self.ledger.at_risk([item]):
-            return _attempt(item, lambda: _decoded(Planned(probe(item), NO_GROUP)))
+            return _attempt(item, lambda: _decoded(Planned(probe(item), NO_GROUP), self._sample_rate))
 
     def _oversee(self, event: Happening, feed: Feed, overseer: Overseer) -> None:
         overseer.busy(self.pace.look(len(feed.active)))
@@ -356,8 +358,8 @@ def _parted(probed: Sequence[Probed], later: Callable[[Probed], bool]) -> tuple[
     return [one for one in probed if not later(one)], [one for one in probed if later(one)]
 
 
-def _decoded(planned: Planned) -> Prepared:
+def _decoded(planned: Planned, sample_rate: int) -> Prepared:
     item = planned.probed.item
     with item_stage(item.source, "decode"):
         mark, digest = fingerprint(item.source), content_hash(item.source)
-        return Prepared(planned, decode(item), mark, digest)
+        return Prepared(planned, decode(item, sample_rate), mark, digest)

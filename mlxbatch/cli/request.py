@@ -11,11 +11,11 @@ from mlxbatch import blas
 from mlxbatch.cli.log import Level
 from mlxbatch.discover import Found, discover, read_list
 from mlxbatch.engines.base import EngineSpec
+from mlxbatch.engines.families import MLX_AUDIO, family_of, ignored, refuse, require
 from mlxbatch.engines.registry import VERSIONS
 from mlxbatch.errors import UsageError, show
 from mlxbatch.governor import Policy
 from mlxbatch.ledger import inference_key, rendering_key
-from mlxbatch.models import catalogue
 from mlxbatch.models.resolve import resolve
 from mlxbatch.overseer import Oversight
 from mlxbatch.pacing import clock
@@ -109,10 +109,14 @@ class Chosen:
 
 
 def choose(name: str, *, offline: bool, say: Callable[[str], None]) -> Chosen:
-    """Find the model and the engine that runs it, fetching it unless `offline`; SetupError where it is not whole."""
+    """Find the model and the engine that runs it, fetching it unless `offline`.
+
+    SetupError where it is not whole, or what runs it is not installed.
+    """
     found = resolve(name, offline=offline, say=say)
-    known = catalogue.find(name)
-    return Chosen(known.engine if known else "whisper", name, found.sha, found.path)
+    family = family_of(found.path)
+    require(family)
+    return Chosen(family.engine, name, found.sha, found.path)
 
 
 def engine_spec(profile: Profile, chosen: Chosen) -> EngineSpec:
@@ -134,21 +138,42 @@ def engine_spec(profile: Profile, chosen: Chosen) -> EngineSpec:
             "wired_limit": device.wired_limit,
             "blas": device.blas,
         },
-        extra=dict(chosen.extra),
+        extra=dict(chosen.extra) | segments(profile, chosen.engine),
     )
+
+
+def segments(profile: Profile, engine: str) -> dict[str, float]:
+    """How long the pieces of a recording are, for an engine that has to be told; none: as its family has it."""
+    seconds = profile.transcribe.segment_seconds
+    return {"segment_seconds": seconds} if engine == MLX_AUDIO and seconds is not None else {}
 
 
 def choose_all(request: Request, *, offline: bool, say: Callable[[str], None]) -> list[Chosen]:
     """The model asked for, and the one that takes over from it where the profile names one."""
     fallback = request.profile.governor.fallback_model
-    return [choose(name, offline=offline, say=say) for name in (request.model, fallback) if name]
+    chosen = [choose(name, offline=offline, say=say) for name in (request.model, fallback) if name]
+    for one in chosen:
+        _heed(request.options, one, say)
+    return chosen
+
+
+def _heed(options: TranscribeOptions, chosen: Chosen, say: Callable[[str], None]) -> None:
+    """Say which options the model cannot heed; UsageError where its text would not be what was asked for."""
+    if chosen.path is None:
+        return
+    family = family_of(chosen.path)
+    refuse(family, options)
+    for line in ignored(family, options):
+        say(line)
 
 
 def model_key(request: Request, chosen: Chosen) -> ModelKey:
+    # Where a recording is cut changes its text.
+    pieces = "".join(f" {name}={value:g}" for name, value in segments(request.profile, chosen.engine).items())
     key = inference_key(
         model_sha=chosen.sha,
         engine=chosen.engine,
-        engine_version=VERSIONS[chosen.engine],
+        engine_version=VERSIONS[chosen.engine] + pieces,
         options=request.options,
         dtype=request.profile.transcribe.dtype,
     )

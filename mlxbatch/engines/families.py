@@ -24,7 +24,8 @@ class Family:
 
     `padding` says which pieces may share a batch, None that they go one by one. `segment_seconds` is how long a piece
     of a long recording is where the profile does not say, `longest` what the model can take at all;
-    `frames_per_second` are what its widest attention sees of sound. `files` must lie
+    `frames_per_second` are what its widest attention sees of sound; with `relative` positions a score for each pair of them is held on any
+    device. `files` must lie
     beside config.json and the weights; of those joined by "|" one is enough. `takes` names the options it heeds, of
     "language", "prompt", "hotwords", "max_tokens" and "translate"; one that does not `detect` has to be given the
     language. `languages` are the codes it knows, () where its config.json or nobody says. `times` is what it tells of
@@ -40,6 +41,7 @@ class Family:
     longest: float = 30.0
     sample_rate: int = 16_000
     frames_per_second: float = 12.5
+    relative: bool = False
     files: tuple[str, ...] = ()
     takes: frozenset[str] = frozenset()
     detects: bool = True
@@ -69,6 +71,7 @@ PARAKEET = Family(
     Padding.MASKED,
     segment_seconds=120.0,
     longest=1440.0,
+    relative=True,
     times="words",
     module="parakeet",
 )
@@ -79,6 +82,7 @@ COHERE = Family(
     Padding.MASKED,
     segment_seconds=30.0,
     longest=35.0,
+    relative=True,
     files=("tokenizer.model",),
     takes=_takes("language", "max_tokens"),
     detects=False,

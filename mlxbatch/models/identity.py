@@ -7,12 +7,15 @@ import hashlib
 import os
 from pathlib import Path
 
+from mlxbatch.engines.families import WHISPER, family_of
 from mlxbatch.errors import SetupError, show
 from mlxbatch.models.cache import cache_root
-from mlxbatch.models.weights import weight_files
+from mlxbatch.models.weights import INDEX, weight_files
 
 # The generation config is in it for the tokens it suppresses; its absence is as good as any content.
 SETTINGS = ("config.json", "generation_config.json", "tokenizer.json")
+# Other families have tokenizers, templates and statistics of many names: all that may be one counts.
+SETTINGS_KINDS = frozenset({".json", ".jsonl", ".jinja", ".model", ".mvn", ".tiktoken", ".txt", ".yaml"})
 
 
 def model_sha(directory: Path) -> str:
@@ -22,12 +25,19 @@ def model_sha(directory: Path) -> str:
     cache by path, size, mtime and inode, so only the first call reads the weights; nothing is written beside the
     model. Raises SetupError where files are missing or unreadable.
     """
-    files = [(name, directory / name) for name in SETTINGS if (directory / name).exists()]
+    files = [(name, directory / name) for name in _settings(directory)]
     files += [(f"weights {number}", path) for number, path in enumerate(weight_files(directory))]
     total = hashlib.sha256()
     for role, path in files:
         total.update(f"{role} {_file_sha(path)}\n".encode())
     return total.hexdigest()
+
+
+def _settings(directory: Path) -> list[str]:
+    """Names of the files beside the weights that decide the output."""
+    if family_of(directory) is WHISPER:
+        return [name for name in SETTINGS if (directory / name).exists()]
+    return sorted(path.name for path in directory.iterdir() if path.suffix in SETTINGS_KINDS and path.name != INDEX)
 
 
 def _file_sha(path: Path) -> str:

@@ -14,9 +14,9 @@ from mlxbatch.errors import SetupError, show
 from mlxbatch.models import catalogue
 from mlxbatch.models.cache import model_directory
 from mlxbatch.models.catalogue import CatalogueModel
-from mlxbatch.models.check import check_whisper
 from mlxbatch.models.fetch import pull
 from mlxbatch.models.identity import model_sha
+from mlxbatch.models.whole import check_model
 from mlxbatch.words import nearest, size
 
 Say = Callable[[str], None]
@@ -53,7 +53,7 @@ def resolve(name: str, *, offline: bool, say: Say) -> ResolvedModel:
     model, it cannot be fetched, or it is not whole.
     """
     path = _locate(name, offline=offline, say=say)
-    check_whisper(path)
+    check_model(path)
     return ResolvedModel(name, path, model_sha(path))
 
 

@@ -9,8 +9,8 @@ import mlx.core as mx
 
 from mlxbatch.engines.mlx_audio import decoding
 from mlxbatch.engines.mlx_audio.cuts import Cut
-from mlxbatch.engines.mlx_audio.hearing import NOT_A_NUMBER, Tick, samples_of
 from mlxbatch.engines.mlx_audio.heard import Heard, plain
+from mlxbatch.engines.mlx_audio.hearing import NOT_A_NUMBER, Tick, samples_of
 
 
 class Cohere:

@@ -79,7 +79,7 @@ class MlxAudioEngine:
             yield from self._cuts.take(event)
 
     def need(self, seconds: float) -> int:
-        tiled = kernels.on_gpu()
+        tiled = kernels.on_gpu() and not self._family.relative
         return memory.need(self._sizes, seconds, self._piece, self.sample_rate, self._item, tiled=tiled)
 
     def weights(self) -> int:
@@ -152,4 +152,4 @@ class MlxAudioEngine:
 def hearing(model: Any, family: Family) -> Hearing:
     """What hears with the model, by its family."""
     module, name = HEARINGS[family.module]
-    return getattr(importlib.import_module(f"mlxbatch.engines.mlx_audio.{module}"), name)(model)  # type: ignore[no-any-return]
+    return getattr(importlib.import_module(f"mlxbatch.engines.mlx_audio.{module}"), name)(model)

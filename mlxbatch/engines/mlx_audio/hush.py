@@ -28,10 +28,6 @@ class _Muted(io.TextIOBase):
     def isatty(self) -> bool:
         return False
 
-    @property
-    def encoding(self) -> Any:
-        return self._stream.encoding
-
 
 @contextmanager
 def hushed() -> Iterator[None]:

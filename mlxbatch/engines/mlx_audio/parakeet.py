@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mlxbatch.engines.mlx_audio.cuts import Cut
-from mlxbatch.engines.mlx_audio.hearing import NOT_A_NUMBER, Tick, samples_of
 from mlxbatch.engines.mlx_audio.heard import Heard, Token, sentence, spoken_segments
+from mlxbatch.engines.mlx_audio.hearing import NOT_A_NUMBER, Tick, samples_of
 
 
 class Parakeet:

@@ -10,8 +10,8 @@ import numpy as np
 
 from mlxbatch.engines.mlx_audio import decoding
 from mlxbatch.engines.mlx_audio.cuts import Cut
-from mlxbatch.engines.mlx_audio.hearing import NOT_A_NUMBER, Tick, context_of, samples_of
 from mlxbatch.engines.mlx_audio.heard import Heard, code_of, plain
+from mlxbatch.engines.mlx_audio.hearing import NOT_A_NUMBER, Tick, context_of, samples_of
 from mlxbatch.engines.mlx_audio.loading import network_of
 from mlxbatch.languages import LANGUAGES
 

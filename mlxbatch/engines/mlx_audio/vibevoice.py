@@ -13,8 +13,8 @@ import mlx.core as mx
 
 from mlxbatch.engines.mlx_audio import decoding
 from mlxbatch.engines.mlx_audio.cuts import Cut
-from mlxbatch.engines.mlx_audio.hearing import NOT_A_NUMBER, Tick, context_of, samples_of
 from mlxbatch.engines.mlx_audio.heard import Heard, plain, spoken_segments
+from mlxbatch.engines.mlx_audio.hearing import NOT_A_NUMBER, Tick, context_of, samples_of
 
 MOST_TOKENS = 32_768
 ENDS = ("<|im_end|>", "<|endoftext|>")
