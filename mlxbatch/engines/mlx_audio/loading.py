@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,6 +29,7 @@ def load(directory: Path, family: Family, dtype: mx.Dtype, *, dequantize: bool) 
     SetupError. `dequantize`: layers that are stored quantized become plain ones.
     """
     with hushed(), _offline(), _as_setup_error(directory, family):
+        _keep_tqdm_to_threads()
         module = importlib.import_module(f"mlx_audio.stt.models.{family.module}")
         config = read_config(directory) | {"model_path": str(directory)}
         form = getattr(module, "ModelConfig", None)
@@ -71,6 +73,13 @@ def _offline() -> Iterator[None]:
         yield
     finally:
         constants.HF_HUB_OFFLINE = before
+
+
+def _keep_tqdm_to_threads() -> None:
+    """tqdm's own lock takes a semaphore of the system, of whose leak Python warns once the engine's process is gone."""
+    from tqdm import tqdm
+
+    tqdm.set_lock(threading.RLock())
 
 
 def _fill(model: Any, directory: Path, config: dict[str, Any], family: Family) -> None:
