@@ -67,7 +67,7 @@ WHISPER = Family(
 PARAKEET = Family(
     "Parakeet",
     MLX_AUDIO,
-    # Its encoder has a mask for padding, which mlx-audio itself does not use.
+    # mlx-audio has no mask for padding; the engine has its own.
     Padding.MASKED,
     segment_seconds=120.0,
     longest=1440.0,

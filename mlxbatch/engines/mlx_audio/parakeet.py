@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import mlx.core as mx
+import mlx.nn as nn
 import numpy as np
 from numpy.typing import NDArray
 
 from mlxbatch.engines.mlx_audio.cuts import Cut
 from mlxbatch.engines.mlx_audio.heard import Heard, Token, sentence, spoken_segments
 from mlxbatch.engines.mlx_audio.hearing import NOT_A_NUMBER, Tick, samples_of
+from mlxbatch.errors import SetupError
 
 
 class Parakeet:
@@ -20,8 +22,9 @@ class Parakeet:
     def __init__(self, model: Any) -> None:
         self._model = model
         self._encoder = model.encoder
-        # Given lengths, the encoder then hides padding from every convolution and every attention.
-        self._encoder._mask_padding = self._encoder.pre_encode._mask_padding = True
+        if model.encoder_config.self_attention_model != "rel_pos":
+            kind = model.encoder_config.self_attention_model
+            raise SetupError(f"a Parakeet with attention of kind {kind!r}: only 'rel_pos' is known here")
         preprocessor = model.preprocessor_config
         self._dtype = model.encoder.pre_encode.out.weight.dtype
         self._frame = model.encoder_config.subsampling_factor * preprocessor.hop_length / preprocessor.sample_rate
@@ -33,7 +36,7 @@ class Parakeet:
         mels = [self._model._log_mel_spectrogram(mx.array(samples_of(cut)))[0] for cut in cuts]
         lengths = [len(mel) for mel in mels]
         batch = mx.stack([mx.pad(mel, ((0, max(lengths) - len(mel)), (0, 0))) for mel in mels])
-        encoded, counts = self._encoder(batch.astype(self._dtype), lengths=mx.array(lengths))
+        encoded, counts = self._encode(batch.astype(self._dtype), mx.array(lengths))
         broken = mx.isnan(encoded).any(axis=2) & (mx.arange(encoded.shape[1]) < counts[:, None])
         mx.eval(encoded, counts, broken)
         tick()
@@ -41,6 +44,18 @@ class Parakeet:
         heard = decode(encoded, np.array(counts), tick)
         bad = np.array(broken.any(axis=1))
         return [Heard(problem=NOT_A_NUMBER) if row else one for row, one in zip(bad, heard, strict=True)]
+
+    def _encode(self, mels: mx.array, lengths: mx.array) -> tuple[mx.array, mx.array]:
+        """mels [n, frames, bands] -> [n, frames / 8, width] and how many of those are each row's.
+
+        mlx-audio's encoder has no mask, or one that lets the bias of padded frames into a row's last one.
+        """
+        sound, lengths = _subsampled(self._encoder.pre_encode, mels, lengths)
+        sound, positions = self._encoder.pos_enc(sound)
+        valid = _valid(sound, lengths)
+        for layer in self._encoder.layers:
+            sound = layer(sound, pos_emb=positions, mask=~valid[:, None, None, :], valid=valid)
+        return sound, lengths
 
     def _one_by_one(self, encoded: mx.array, counts: NDArray[np.int64], tick: Tick) -> list[Heard]:
         """mlx-audio's own decoding, given what the encoder made of each row."""
@@ -93,6 +108,23 @@ class Parakeet:
 
         told = [sentence(one.text, one.start, one.end, one.tokens) for one in tokens_to_sentences(tokens)]
         return Heard(tuple(told), None, len(tokens))
+
+
+def _subsampled(network: Any, sound: mx.array, lengths: mx.array) -> tuple[mx.array, mx.array]:
+    """Strided convolutions, each of which sees zeros behind a row's end, as it would if the row were alone."""
+    sound = sound[..., None]
+    for layer in network.conv:
+        strided = isinstance(layer, nn.Conv2d) and layer.stride != (1, 1)
+        if strided:
+            sound = mx.where(_valid(sound, lengths)[:, :, None, None], sound, 0)
+            lengths = (lengths + 1) // 2
+        sound = layer(sound)
+    return network.out(sound.swapaxes(2, 3).reshape(*sound.shape[:2], -1)), lengths
+
+
+def _valid(sound: mx.array, lengths: mx.array) -> mx.array:
+    """Which frames are a row's own, [n, frames]."""
+    return mx.arange(sound.shape[1])[None, :] < lengths[:, None]
 
 
 class _State:

@@ -108,7 +108,7 @@ _MARKS = {"token": "pad", "start_token": "start", "end_token": "end"}
 
 def vibevoice_asr(directory: Path, seed: int = 0, end: float = 1.2) -> Path:
     directory.mkdir(parents=True)
-    encoder = {"encoder_n_filters": 4, "encoder_ratios": [8, 5, 5, 4, 2, 2], "encoder_depths": "1-1-1-1-1-1-1"}
+    encoder = {"encoder_n_filters": 2, "encoder_ratios": [8, 5, 5, 4, 2, 2], "encoder_depths": "1-1-1-1-1-1-1"}
     decoder = {"model_type": "qwen2", "vocab_size": QWEN_VOCABULARY, "hidden_size": WIDTH, "intermediate_size": 64}
     decoder |= {"num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1}
     config = {
@@ -239,3 +239,32 @@ NAMED: dict[str, Maker] = {
     "cohere_asr": cohere_asr,
     "vibevoice_asr": vibevoice_asr,
 }
+MAKERS = dict(NAMED)
+
+
+def quantized(directory: Path, plain: Path) -> Path:
+    """Quantize a Qwen3-ASR directory in place, 4 bits; `plain` becomes the same model with the rounded numbers."""
+    import shutil
+
+    import mlx.nn as nn
+    from mlx.utils import tree_unflatten
+
+    from mlxbatch.engines.families import QWEN3
+    from mlxbatch.engines.mlx_audio.loading import load, network_of
+
+    shutil.copytree(directory, plain)
+    network = network_of(load(directory, QWEN3, mx.float32, dequantize=False))
+    kept = network.model_quant_predicate
+    nn.quantize(network, 32, 4, class_predicate=lambda path, layer: hasattr(layer, "to_quantized") and kept(path, layer))
+    packed = dict(tree_flatten(network.parameters()))
+    mx.save_safetensors(str(directory / "model.safetensors"), packed)
+    config = json.loads((directory / "config.json").read_text("utf-8"))
+    write(directory, "config.json", config | {"quantization": {"group_size": 32, "bits": 4}})
+    rounded = {name: array for name, array in packed.items() if not name.endswith((".scales", ".biases"))}
+    for name in packed:
+        if name.endswith(".scales"):
+            layer = name.removesuffix(".scales")
+            parts = (packed[f"{layer}.{part}"] for part in ("weight", "scales", "biases"))
+            rounded[f"{layer}.weight"] = mx.dequantize(*parts, group_size=32, bits=4)
+    mx.save_safetensors(str(plain / "model.safetensors"), rounded)
+    return plain
