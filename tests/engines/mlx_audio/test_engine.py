@@ -15,7 +15,7 @@ from mlxbatch.engines.mlx_audio.engine import MlxAudioEngine
 from mlxbatch.errors import OutOfMemory
 from mlxbatch.types import Job, JobFailed, Output, TranscribeOptions
 from tests.engines.mlx_audio.parts import ENGLISH, PIECE, engine_over, hear, job, outputs, said
-from tests.engines.mlx_audio.tiny import MAKERS, NAMED
+from tests.engines.mlx_audio.tiny import MAKERS, NAMED, parakeet
 from tests.jobs import Given
 
 Engines = Callable[[str], MlxAudioEngine]
@@ -33,6 +33,39 @@ def test_a_row_says_in_a_batch_what_it_says_alone(engines: Engines, name: str) -
         assert said(together[one.id]) == said([alone])
         for here, there in zip(together[one.id][0].segments, alone.segments, strict=True):
             assert here.avg_logprob == pytest.approx(there.avg_logprob, abs=1e-4)
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_alone_it_says_what_mlx_audio_says(engines: Engines, name: str) -> None:
+    engine = engines(name)
+    one = job(0, 1.7, engine.sample_rate)
+    samples, model = mx.array(one.samples), engine._model._model
+    asked = {"language": "English" if name == "qwen3_asr" else "en"} if name in ("qwen3_asr", "cohere_asr") else {}
+    asked |= {"max_tokens": ENGLISH.max_tokens}
+    theirs = model.generate(samples, **(asked if name != "parakeet" else {"dtype": mx.float32}))
+    (ours,) = outputs(engine, [one])[0]
+    assert " ".join(segment.text for segment in ours.segments) == theirs.text.strip()
+
+
+@pytest.mark.parametrize("kind", ["tdt", "rnnt", "ctc"])
+def test_parakeets_of_every_kind_say_in_a_batch_what_mlx_audio_says(tmp_path: Path, kind: str) -> None:
+    engine = engine_over(parakeet(tmp_path / kind, kind=kind))
+    try:
+        jobs = [job(number, seconds, engine.sample_rate) for number, seconds in enumerate((1.57, 1.0, 1.25))]
+        found = outputs(engine, jobs)
+        encoder = engine._model._encoder
+        for one in jobs:
+            engine._model._model.encoder = encoder
+            theirs = engine._model._model.generate(mx.array(one.samples), dtype=mx.float32)
+            (ours,) = found[one.id]
+            assert [s.text for s in ours.segments] == [s.text.strip() for s in theirs.sentences if s.text.strip()]
+            assert ours.stats.tokens == sum(len(s.tokens) for s in theirs.sentences)
+            for here, there in zip(ours.segments, theirs.sentences, strict=False):
+                assert (here.start, here.end) == pytest.approx((there.start, min(there.end, one.seconds)), abs=1e-3)
+                assert all(0 < word.probability <= 1 for word in here.words)
+                assert bool(here.words) == (kind == "tdt")
+    finally:
+        engine.close()
 
 
 @pytest.mark.parametrize("name", MAKERS)
@@ -209,9 +242,7 @@ def test_no_memory_for_a_batch_is_half_the_batch(engines: Engines, monkeypatch: 
     assert engine.readings().shortages == 1
 
 
-def test_a_piece_that_does_not_fit_alone_fails_its_recording(
-    engines: Engines, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_piece_that_does_not_fit_alone_fails_its_recording(engines: Engines, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = engines("parakeet")
 
     def hear_nothing(cuts, tick):  # type: ignore[no-untyped-def]
@@ -223,9 +254,7 @@ def test_a_piece_that_does_not_fit_alone_fails_its_recording(
 
 
 @pytest.mark.parametrize("name", NAMED)
-def test_nothing_is_printed_and_progress_is_seen(
-    models: Models, name: str, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_is_printed_and_progress_is_seen(models: Models, name: str, capfd: pytest.CaptureFixture[str]) -> None:
     engine = engine_over(models(name))
     before = engine.pulse().progress
     outputs(engine, [job(0, 2.0, engine.sample_rate)])

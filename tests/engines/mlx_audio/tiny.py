@@ -247,7 +247,6 @@ def quantized(directory: Path, plain: Path) -> Path:
     import shutil
 
     import mlx.nn as nn
-    from mlx.utils import tree_unflatten
 
     from mlxbatch.engines.families import QWEN3
     from mlxbatch.engines.mlx_audio.loading import load, network_of
@@ -255,7 +254,9 @@ def quantized(directory: Path, plain: Path) -> Path:
     shutil.copytree(directory, plain)
     network = network_of(load(directory, QWEN3, mx.float32, dequantize=False))
     kept = network.model_quant_predicate
-    nn.quantize(network, 32, 4, class_predicate=lambda path, layer: hasattr(layer, "to_quantized") and kept(path, layer))
+    nn.quantize(
+        network, 32, 4, class_predicate=lambda path, layer: hasattr(layer, "to_quantized") and kept(path, layer)
+    )
     packed = dict(tree_flatten(network.parameters()))
     mx.save_safetensors(str(directory / "model.safetensors"), packed)
     config = json.loads((directory / "config.json").read_text("utf-8"))
