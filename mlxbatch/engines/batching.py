@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 
 from mlxbatch.engines.base import Admit, Jobs
@@ -14,9 +14,6 @@ RECOVERY = 8
 
 Infer = Callable[[list[Job]], Sequence[Output | JobFailed]]
 """One forward pass over a batch: outputs of every job in it, in any order."""
-
-Together = Callable[[Job], Hashable]
-"""Jobs for which this is equal may share a batch: those with the same language, say, where a call takes one."""
 
 
 class Padding(Enum):
@@ -36,7 +33,6 @@ def run_batches(
     size: int,
     padding: Padding,
     look_ahead: int = 4,
-    together: Together = lambda job: None,
 ) -> Iterator[Output | JobFailed]:
     """Run every job through `infer` in batches of at most `size`.
 
@@ -50,7 +46,7 @@ def run_batches(
         _fill(waiting, jobs, look_ahead * size)
         if not waiting:
             return
-        batch = _next_batch(waiting, max(1, min(limit, admit(0))), padding, together)
+        batch = _next_batch(waiting, max(1, min(limit, admit(0))), padding)
         try:
             outputs = infer(batch)
         except OutOfMemory as error:
@@ -81,15 +77,14 @@ def _fill(waiting: list[Job], jobs: Jobs, upto: int) -> None:
         waiting.append(job)
 
 
-def _next_batch(waiting: list[Job], limit: int, padding: Padding, together: Together) -> list[Job]:
+def _next_batch(waiting: list[Job], limit: int, padding: Padding) -> list[Job]:
     """Remove and return the jobs that go together with the longest one waiting."""
     waiting.sort(key=lambda job: (-job.seconds, job.id))
-
-    def company(job: Job) -> Hashable:
-        return together(job), len(job.samples) if padding is Padding.EXACT else None
-
-    wanted = company(waiting[0])
-    batch = [job for job in waiting if company(job) == wanted][:limit]
+    batch = [job for job in waiting if padding is not Padding.EXACT or _same_length(job, waiting)][:limit]
     taken = {job.id for job in batch}
     waiting[:] = [job for job in waiting if job.id not in taken]
     return batch
+
+
+def _same_length(job: Job, waiting: Sequence[Job]) -> bool:
+    return len(job.samples) == len(waiting[0].samples)

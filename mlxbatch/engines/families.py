@@ -24,14 +24,13 @@ class Family:
 
     `padding` says which pieces may share a batch, None that they go one by one. `segment_seconds` is how long a piece
     of a long recording is where the profile does not say, `longest` what the model can take at all;
-    `frames_per_second` are what its widest attention sees of sound; with `relative` positions a score for each pair of them is held on any
-    device. `files` must lie
-    beside config.json and the weights; of those joined by "|" one is enough. `takes` names the options it heeds, of
-    "language", "prompt", "hotwords", "max_tokens" and "translate"; one that does not `detect` has to be given the
-    language. `languages` are the codes it knows, () where its config.json or nobody says. `times` is what it tells of
-    time inside a piece: "words", "segments" or "" (a piece is one segment). `context`: a piece's text is told to the
-    next. `module` is its name in mlx_audio.stt.models, `computed` are weights that mlx-audio makes itself where a
-    checkpoint has none.
+    `frames_per_second` are what its widest attention sees of sound; with `relative` positions a score for each pair of
+    them is held on any device. `files` must lie beside config.json and the weights; of those joined by "|" one is
+    enough. `takes` names the options it heeds, of "language", "prompt", "hotwords", "max_tokens" and "translate"; one
+    that does not `detect` has to be given the language. `languages` are the codes it knows, () where its config.json
+    or nobody says. `times` is what it tells of time inside a piece: "words", "segments" or "" (a piece is one
+    segment). `context`: a piece's text is told to the next. `module` is its name in mlx_audio.stt.models, `computed`
+    are weights that mlx-audio makes itself where a checkpoint has none.
     """
 
     name: str
@@ -119,6 +118,91 @@ VIBEVOICE = Family(
     module="vibevoice_asr",
 )
 
+SENSEVOICE = Family(
+    "SenseVoice",
+    MLX_AUDIO,
+    Padding.EXACT,
+    segment_seconds=30.0,
+    longest=60.0,
+    frames_per_second=17.0,
+    files=("tokens.json|chn_jpn_yue_eng_ko_spectok.bpe.model",),
+    takes=_takes("language"),
+    languages=("zh", "en", "yue", "ja", "ko"),
+    module="sensevoice",
+)
+
+WAV2VEC2 = Family(
+    "wav2vec 2.0",
+    MLX_AUDIO,
+    Padding.EXACT,
+    segment_seconds=30.0,
+    longest=120.0,
+    frames_per_second=50.0,
+    files=("vocab.json",),
+    module="mms",
+)
+
+MOONSHINE = Family(
+    "Moonshine",
+    MLX_AUDIO,
+    segment_seconds=30.0,
+    longest=64.0,
+    frames_per_second=42.0,
+    files=("tokenizer.json",),
+    takes=_takes("max_tokens"),
+    module="moonshine",
+)
+
+CANARY = Family(
+    "Canary",
+    MLX_AUDIO,
+    segment_seconds=30.0,
+    longest=40.0,
+    relative=True,
+    files=("tokenizer.model",),
+    takes=_takes("language", "max_tokens", "translate"),
+    detects=False,
+    languages=(
+        *("bg", "hr", "cs", "da", "nl", "en", "et", "fi", "fr", "de", "el", "hu", "it"),
+        *("lv", "lt", "mt", "pl", "pt", "ro", "sk", "sl", "es", "sv", "ru", "uk"),
+    ),
+    module="canary",
+)
+
+GLM = Family(
+    "GLM-ASR",
+    MLX_AUDIO,
+    segment_seconds=30.0,
+    longest=30.0,
+    frames_per_second=50.0,
+    files=("tokenizer.json", "tokenizer_config.json"),
+    takes=_takes("max_tokens"),
+    module="glmasr",
+)
+
+GRANITE = Family(
+    "Granite Speech",
+    MLX_AUDIO,
+    segment_seconds=60.0,
+    longest=300.0,
+    frames_per_second=50.0,
+    files=("tokenizer.json|vocab.json", "tokenizer_config.json"),
+    takes=_takes("language", "hotwords", "max_tokens", "translate"),
+    languages=("en", "fr", "de", "es", "pt", "ja", "it", "zh"),
+    module="granite_speech",
+)
+
+NEMOTRON = Family(
+    "Nemotron ASR",
+    MLX_AUDIO,
+    segment_seconds=120.0,
+    longest=3600.0,
+    relative=True,
+    takes=_takes("language"),
+    times="segments",
+    module="nemotron_asr",
+)
+
 # By config.json's model_type; names that differ only in their case or in "-" and "_" are the same.
 FAMILIES: dict[str, Family] = {
     "whisper": WHISPER,
@@ -128,6 +212,14 @@ FAMILIES: dict[str, Family] = {
     "qwen3_asr": QWEN3,
     "vibevoice": VIBEVOICE,
     "vibevoice_asr": VIBEVOICE,
+    "sensevoice": SENSEVOICE,
+    "wav2vec2": WAV2VEC2,
+    "mms": WAV2VEC2,
+    "moonshine": MOONSHINE,
+    "canary": CANARY,
+    "glmasr": GLM,
+    "granite_speech": GRANITE,
+    "nemotron_asr": NEMOTRON,
 }
 
 
@@ -137,6 +229,11 @@ def architecture(config: Mapping[str, Any]) -> str:
     NVIDIA's configs name their class in `target` instead of a type; Whispers converted for MLX long ago name nothing.
     """
     kind = config.get("model_type") or config.get("architecture")
+    thinker = config.get("thinker_config")
+    if isinstance(thinker, Mapping) and thinker.get("model_type") == "qwen3_forced_aligner":
+        return "qwen3_forced_aligner"  # the type of the whole is that of the models it aligns for
+    if config.get("ternary_modules"):
+        return "parakeet_redux"
     if isinstance(kind, str):
         return kind.lower().replace("-", "_")
     target = str(config.get("target", ""))

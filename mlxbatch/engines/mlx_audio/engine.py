@@ -32,6 +32,13 @@ HEARINGS = {
     "cohere_asr": ("cohere", "Cohere"),
     "qwen3_asr": ("qwen3", "Qwen3"),
     "vibevoice_asr": ("vibevoice", "VibeVoice"),
+    "sensevoice": ("ctc", "SenseVoice"),
+    "mms": ("ctc", "Wav2Vec2"),
+    "moonshine": ("alone", "moonshine"),
+    "canary": ("alone", "canary"),
+    "glmasr": ("alone", "glm"),
+    "granite_speech": ("alone", "granite"),
+    "nemotron_asr": ("alone", "Nemotron"),
 }
 
 

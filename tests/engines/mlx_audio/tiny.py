@@ -60,7 +60,7 @@ def channels_first(array: np.ndarray) -> np.ndarray:
 
 ENDS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 SOUND = ("<|audio_start|>", "<|audio_end|>", "<|audio_pad|>", "<|object_ref_start|>", "<|object_ref_end|>")
-QWEN_SPECIAL = (*ENDS, *SOUND, "<|box_start|>")
+QWEN_SPECIAL = (*ENDS, *SOUND, "<|box_start|>", "<|audio|>")
 QWEN_IDS = {token: 256 + number for number, token in enumerate((*QWEN_SPECIAL, "<asr_text>"))}
 QWEN_VOCABULARY = 256 + len(QWEN_IDS)
 
@@ -239,7 +239,125 @@ NAMED: dict[str, Maker] = {
     "cohere_asr": cohere_asr,
     "vibevoice_asr": vibevoice_asr,
 }
-MAKERS = dict(NAMED)
+
+# ---- families that go one by one, or by equal lengths
+
+
+def moonshine(directory: Path, seed: int = 0) -> Path:
+    directory.mkdir(parents=True)
+    config = {"model_type": "moonshine", "vocab_size": QWEN_VOCABULARY, "hidden_size": WIDTH, "intermediate_size": 64}
+    config |= {"encoder_num_hidden_layers": 2, "decoder_num_hidden_layers": 2, "max_position_embeddings": 64}
+    config |= {"encoder_num_attention_heads": 2, "decoder_num_attention_heads": 2}
+    config |= {"bos_token_id": QWEN_IDS["<|im_start|>"], "decoder_start_token_id": QWEN_IDS["<|im_start|>"]}
+    config |= {"eos_token_id": QWEN_IDS["<|im_end|>"]}
+    write(directory, "config.json", config)
+    found = tensors("moonshine", config, seed)
+    save(directory, {f"model.{name}": channels_first(array) for name, array in found.items()})
+    qwen_tokenizer(directory)
+    return directory
+
+
+def sensevoice(directory: Path, seed: int = 0) -> Path:
+    """Its special tokens have fixed numbers below 16; the language is told by one far beyond a tiny vocabulary."""
+    directory.mkdir(parents=True)
+    letters = [f"▁{letter}" for letter in "abcdefgh"] + list("ijklmnopqrstuvw")
+    encoder = {"output_size": WIDTH, "attention_heads": 2, "linear_units": 64, "num_blocks": 2, "tp_blocks": 1}
+    config = {"model_type": "sensevoice", "vocab_size": len(letters) + 1, "input_size": 560, "encoder_conf": encoder}
+    write(directory, "config.json", config)
+    found = tensors("sensevoice", config, seed)
+    save(directory, {name: channels_first(array) for name, array in found.items()})
+    write(directory, "tokens.json", ["<blank>", *letters])
+    return directory
+
+
+def wav2vec2(directory: Path, seed: int = 0) -> Path:
+    directory.mkdir(parents=True)
+    letters = ["<pad>", "<s>", "</s>", "<unk>", "|", *"ETAONIHSRDLUMWCFGYPBVK'XJQZ"]
+    config = {"model_type": "wav2vec2", "architectures": ["Wav2Vec2ForCTC"], "vocab_size": len(letters)}
+    config |= {"hidden_size": WIDTH, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+    config |= {"conv_dim": [16] * 7, "num_conv_pos_embeddings": 16, "num_conv_pos_embedding_groups": 4}
+    write(directory, "config.json", config)
+    found = tensors("mms", config, seed)
+    save(directory, {name: array.swapaxes(1, 2) if _is_sound(name) else array for name, array in found.items()})
+    write(directory, "vocab.json", {letter: number for number, letter in enumerate(letters)})
+    return directory
+
+
+def _is_sound(name: str) -> bool:
+    return name.endswith((".conv.weight", ".weight_v", ".weight_g"))
+
+
+def canary(directory: Path, seed: int = 0) -> Path:
+    directory.mkdir(parents=True)
+    sentencepiece(directory / "tokenizer.model", COHERE_SPECIAL)
+    import sentencepiece as spm
+
+    vocabulary = spm.SentencePieceProcessor(model_file=str(directory / "tokenizer.model")).get_piece_size()
+    encoder = {"feat_in": 80, "n_layers": 2, "d_model": WIDTH, "n_heads": 2, "subsampling_conv_channels": 8}
+    decoder = {"num_layers": 2, "hidden_size": WIDTH, "num_attention_heads": 2, "inner_size": 64}
+    config = {"model_type": "canary", "vocab_size": vocabulary, "enc_output_dim": WIDTH, "encoder": encoder}
+    config |= {"transf_decoder": decoder, "preprocessor": {"features": 80}}
+    write(directory, "config.json", config)
+    save(directory, tensors("canary", config, seed))
+    return directory
+
+
+def glmasr(directory: Path, seed: int = 0) -> Path:
+    directory.mkdir(parents=True)
+    whisper = {"d_model": WIDTH, "encoder_attention_heads": 2, "encoder_ffn_dim": 64, "encoder_layers": 2}
+    language = {"vocab_size": QWEN_VOCABULARY, "hidden_size": WIDTH, "intermediate_size": 64, "num_hidden_layers": 2}
+    language |= {"num_attention_heads": 2, "num_key_value_heads": 1, "eos_token_id": [QWEN_IDS["<|im_end|>"]]}
+    config = {"model_type": "glmasr", "whisper_config": whisper | {"num_mel_bins": 128}, "lm_config": language}
+    write(directory, "config.json", config)
+    save(directory, tensors("glmasr", config, seed))
+    qwen_tokenizer(directory)
+    return directory
+
+
+def granite_speech(directory: Path, seed: int = 0) -> Path:
+    directory.mkdir(parents=True)
+    encoder = {"num_layers": 2, "hidden_dim": WIDTH, "num_heads": 2, "dim_head": 16, "output_dim": 12}
+    projector = {"hidden_size": WIDTH, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
+    text = {"vocab_size": QWEN_VOCABULARY, "hidden_size": WIDTH, "intermediate_size": 64, "num_hidden_layers": 2}
+    text |= {"num_attention_heads": 2, "num_key_value_heads": 1, "attention_multiplier": 0.25}
+    config = {"model_type": "granite_speech", "encoder_config": encoder, "text_config": text}
+    config |= {"projector_config": projector | {"encoder_hidden_size": WIDTH}}
+    config |= {"audio_token_index": QWEN_IDS["<|audio|>"]}
+    write(directory, "config.json", config)
+    save(directory, tensors("granite_speech", config, seed))
+    qwen_tokenizer(directory)
+    return directory
+
+
+def nemotron_asr(directory: Path, seed: int = 0) -> Path:
+    directory.mkdir(parents=True)
+    count = len(PARAKEET_WORDS)
+    encoder = {"feat_in": 80, "n_layers": 2, "d_model": WIDTH, "n_heads": 2, "subsampling_conv_channels": 8}
+    languages = {"en-US": 0, "de-DE": 1, "auto": 2}
+    config = {
+        "model_type": "nemotron_asr",
+        "preprocessor": {"features": 80},
+        "encoder": encoder,
+        "prompt": {"num_prompts": 4, "prompt_hidden": 64, "prompt_dictionary": languages},
+        "decoder": {"pred_hidden": 16, "pred_rnn_layers": 1, "vocab_size": count},
+        "joint": {"joint_hidden": 16, "encoder_hidden": WIDTH, "pred_hidden": 16, "num_classes": count},
+        "vocabulary": PARAKEET_WORDS,
+    }
+    write(directory, "config.json", config)
+    save(directory, tensors("nemotron_asr", config, seed))
+    return directory
+
+
+MAKERS: dict[str, Maker] = {
+    **NAMED,
+    "sensevoice": sensevoice,
+    "wav2vec2": wav2vec2,
+    "moonshine": moonshine,
+    "canary": canary,
+    "glmasr": glmasr,
+    "granite_speech": granite_speech,
+    "nemotron_asr": nemotron_asr,
+}
 
 
 def quantized(directory: Path, plain: Path) -> Path:
