@@ -34,9 +34,11 @@ MAY_IMPORT_MLX = (
     "mlxbatch.device",
     "mlxbatch.kernels",
     "mlxbatch.engines.whisper",
+    "mlxbatch.engines.mlx_audio",
     "mlxbatch.models.residency",
     "mlxbatch.selftest",
 )
+ADAPTER = "mlxbatch.engines.mlx_audio"
 PURE = (
     "profile_schema",
     "budget",
@@ -59,6 +61,7 @@ PURE += (
     "leak_words",
     *(f"report.{name}" for name in ("figures", "causes", "compare", "conditions", "names", "verdict")),
 )
+PURE += ("engines.families", *(f"engines.mlx_audio.{name}" for name in ("cuts", "pieces", "heard", "memory")))
 PURE += tuple(f"report.{name}" for name in ("content", "sections", "series", "data"))
 PURE_IMPORTS_NO = ("mlx", "soundfile", "soxr", "multiprocessing", "sqlite3", "threading")
 
@@ -163,8 +166,11 @@ def test_only_the_device_side_imports_mlx() -> None:
 
 
 def test_no_module_of_ours_imports_the_peers() -> None:
+    """But the engine over mlx-audio does that one, and no other."""
     peers = {"mlx_audio", "mlx_whisper", "transformers", "librosa", "torch"}
-    assert not [m for m in MODULES if peers & {name.split(".")[0] for name in _imports(_tree(m))}]
+    found = {m: peers & {name.split(".")[0] for name in _imports(_tree(m))} for m in MODULES}
+    assert {name for m, names in found.items() for name in names if m.startswith(ADAPTER)} == {"mlx_audio"}
+    assert not [m for m, names in found.items() if names and not m.startswith(ADAPTER)]
 
 
 @pytest.mark.parametrize("name", PURE)

@@ -19,16 +19,16 @@ Arguments = Callable[[Cut], Mapping[str, Any]]
 
 
 class Alone:
-    """`encoder` is the part of the model in whose output a NaN would show: `generate` itself goes on with any text."""
+    """`part` is the part of the model in whose output a NaN would show: `generate` itself goes on with any text."""
 
-    def __init__(self, model: Any, encoder: str, arguments: Arguments) -> None:
+    def __init__(self, model: Any, part: str, arguments: Arguments) -> None:
         self._model, self._arguments = model, arguments
         wanted = inspect.signature(model.generate).parameters
         weight = next(array for _, array in tree_flatten(model.parameters()) if mx.issubdtype(array.dtype, mx.floating))
         # Some take bfloat16 unless they are told, whatever their weights are.
         self._dtype = {"dtype": weight.dtype} if "dtype" in wanted else {}
-        self._watched = _Watched(getattr(model, encoder))
-        setattr(model, encoder, self._watched)
+        self._watched = _Watched(getattr(model, part))
+        setattr(model, part, self._watched)
 
     def problem(self, language: str | None) -> str | None:
         return None
@@ -39,7 +39,7 @@ class Alone:
     def _one(self, cut: Cut, tick: Tick) -> Heard:
         self._watched.begin(tick)
         found = self._model.generate(mx.array(samples_of(cut)), **self._arguments(cut), **self._dtype)
-        if self._watched.broken():
+        if self._watched.broken:
             return Heard(problem=NOT_A_NUMBER)
         if hasattr(found, "sentences"):
             sentences = [{"text": one.text, "start": one.start, "end": one.end} for one in found.sentences]
@@ -54,20 +54,15 @@ class _Watched:
     def __init__(self, module: Any) -> None:
         self._module = module
         self._tick: Tick = _nothing
-        self._seen: list[mx.array] = []
+        self.broken = False
 
     def begin(self, tick: Tick) -> None:
-        self._tick = tick
-        self._seen.clear()
-
-    def broken(self) -> bool:
-        return any(bool(one) for one in self._seen)
+        self._tick, self.broken = tick, False
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         out = self._module(*arguments, **named)
         first = out[0] if isinstance(out, tuple) else out
-        self._seen.append(mx.isnan(first).any())
-        mx.eval(self._seen[-1])
+        self.broken = self.broken or bool(mx.isnan(first).any())
         self._tick()
         return out
 
@@ -117,9 +112,8 @@ class Nemotron(Alone):
     """Its languages are keys of a dictionary in its config ("en-US"), of which "auto" detects them."""
 
     def __init__(self, model: Any) -> None:
-        # In one go: a piece is short enough, and its encoder is called as a whole.
-        whole = {"chunk_duration": None}
-        super().__init__(model, "encoder", lambda cut: {"language": self._key(cut.options.language), **whole})
+        # Of its encoder only the layers are called, as they are in a stream.
+        super().__init__(model, "joint", lambda cut: {"language": self._key(cut.options.language)})
         self._keys = sorted(model.prompt_dictionary)
 
     def problem(self, language: str | None) -> str | None:
