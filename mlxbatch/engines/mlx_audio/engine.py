@@ -23,6 +23,7 @@ from mlxbatch.engines.mlx_audio.heard import Heard, placed
 from mlxbatch.engines.mlx_audio.hearing import Hearing
 from mlxbatch.engines.mlx_audio.hush import hushed
 from mlxbatch.engines.mlx_audio.loading import load, network_of
+from mlxbatch.errors import MlxBatchError
 from mlxbatch.models.weights import weight_files
 from mlxbatch.types import Job, JobFailed, Output, Readings, Span, WindowStats
 
@@ -120,13 +121,25 @@ class MlxAudioEngine:
         heard |= {number: Heard(problem=why) for number, cut in cuts if (why := self._problem(cut)) is not None}
         audible = [(number, cut) for number, cut in cuts if heard[number].problem is None and not cut.silent()]
         if audible:
-            with hushed(), device.device_errors():
-                found = self._model.hear([cut for _, cut in audible], self._tick)
+            found = self._hear([cut for _, cut in audible])
             heard |= dict(zip((number for number, _ in audible), found, strict=True))
         self._work.live = 0
         ended = time.monotonic()
         self._spans.append(Span("infer", began, ended, len(batch)))
         return [self._event(number, cut, heard[number], ended - began) for number, cut in cuts]
+
+    def _hear(self, cuts: list[Cut]) -> list[Heard]:
+        """What mlx-audio raises over a batch is the fault of a piece in it: they go one by one then, to find which."""
+        try:
+            with hushed(), device.device_errors():
+                return self._model.hear(cuts, self._tick)
+        except MlxBatchError:
+            raise
+        except Exception as error:
+            if len(cuts) > 1:
+                return [one for cut in cuts for one in self._hear([cut])]
+            first = (str(error).strip() or "no reason given").splitlines()[0]
+            return [Heard(problem=f"{self._family.name}: {type(error).__name__}: {first}")]
 
     def _event(self, number: int, cut: Cut, heard: Heard, latency: float) -> Output | JobFailed:
         if heard.problem is not None:

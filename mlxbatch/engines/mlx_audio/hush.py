@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import sys
 import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from typing import Any
+from typing import Any, TextIO, cast
 
 
-class _Muted(io.TextIOBase):
+class _Muted:
     """A stream that drops what one thread writes, while it is muted, and passes everything else on."""
 
     def __init__(self, stream: Any, thread: int) -> None:
@@ -22,11 +21,8 @@ class _Muted(io.TextIOBase):
             return len(text)
         return int(self._stream.write(text))
 
-    def flush(self) -> None:
-        self._stream.flush()
-
-    def isatty(self) -> bool:
-        return False
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 @contextmanager
@@ -38,7 +34,7 @@ def hushed() -> Iterator[None]:
     thread = threading.get_ident()
     out, err = _Muted(sys.stdout, thread), _Muted(sys.stderr, thread)
     try:
-        with redirect_stdout(out), redirect_stderr(err), warnings.catch_warnings():
+        with redirect_stdout(cast(TextIO, out)), redirect_stderr(cast(TextIO, err)), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:

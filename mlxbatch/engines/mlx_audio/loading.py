@@ -14,6 +14,7 @@ import mlx.core as mx
 import mlx.nn as nn
 from mlx.utils import tree_flatten
 
+from mlxbatch import device
 from mlxbatch.engines.families import Family, read_config
 from mlxbatch.engines.mlx_audio.hush import hushed
 from mlxbatch.errors import MlxBatchError, SetupError, show
@@ -55,9 +56,11 @@ def _as_setup_error(directory: Path, family: Family) -> Iterator[None]:
     """Whatever mlx-audio, transformers and others raise over a directory means that it is not as they expect it."""
     try:
         yield
-    except (MlxBatchError, MemoryError, RuntimeError):
-        raise  # RuntimeError is also MLX's, for a device without memory
+    except (MlxBatchError, MemoryError):
+        raise
     except Exception as error:
+        if isinstance(error, RuntimeError) and device.translated(error) is not error:
+            raise  # MLX's, for a device that has no memory or is lost
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise SetupError(f"{show(directory)}: {family.name} cannot be loaded from it: {first}; {AGAIN}") from error
 

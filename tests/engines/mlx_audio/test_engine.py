@@ -242,6 +242,27 @@ def test_no_memory_for_a_batch_is_half_the_batch(engines: Engines, monkeypatch: 
     assert engine.readings().shortages == 1
 
 
+def test_what_mlx_audio_raises_over_a_piece_is_that_recording_s(
+    engines: Engines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = engines("qwen3_asr")
+    jobs = [job(number, 1.0 + 0.1 * number, engine.sample_rate) for number in range(3)]
+    wanted, prompt = outputs(engine, jobs), engine._model._prompt
+
+    def fussy(cut, language):  # type: ignore[no-untyped-def]
+        if cut.job.item_id == "item1":
+            raise ValueError("this sound is not to my taste\nat all")
+        return prompt(cut, language)
+
+    monkeypatch.setattr(engine._model, "_prompt", fussy)
+    events = {event.job_id: event for event in hear(engine, jobs)}
+    assert events[1] == JobFailed(1, "Qwen3-ASR: ValueError: this sound is not to my taste")
+    for number in (0, 2):
+        event = events[number]
+        assert isinstance(event, Output)
+        assert said([event]) == said(wanted[number])
+
+
 def test_a_piece_that_does_not_fit_alone_fails_its_recording(engines: Engines, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = engines("parakeet")
 

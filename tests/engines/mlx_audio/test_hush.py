@@ -33,6 +33,14 @@ def test_what_another_thread_says_meanwhile_is_seen(capsys: pytest.CaptureFixtur
     assert capsys.readouterr().out == "progress\n"
 
 
+def test_a_muted_stream_is_in_all_else_what_it_was(capfd: pytest.CaptureFixture[str]) -> None:
+    before = sys.stdout
+    with hushed():
+        assert sys.stdout.encoding == before.encoding
+        assert sys.stdout.fileno() == before.fileno()
+        sys.stdout.flush()
+
+
 def test_streams_are_put_back_after_an_error() -> None:
     before = sys.stdout, sys.stderr
     with pytest.raises(ValueError, match="x"), hushed():
