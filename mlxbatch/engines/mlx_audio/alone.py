@@ -41,6 +41,10 @@ class Alone:
         found = self._model.generate(mx.array(samples_of(cut)), **self._arguments(cut), **self._dtype)
         if self._watched.broken:
             return Heard(problem=NOT_A_NUMBER)
+        return self._told(found)
+
+    def _told(self, found: Any) -> Heard:
+        """An STTOutput, or an AlignedResult, as what was heard."""
         if hasattr(found, "sentences"):
             sentences = [{"text": one.text, "start": one.start, "end": one.end} for one in found.sentences]
             tokens = sum(len(one.tokens) for one in found.sentences)

@@ -32,7 +32,7 @@ HEARINGS = {
     "parakeet": ("parakeet", "Parakeet"),
     "cohere_asr": ("cohere", "Cohere"),
     "qwen3_asr": ("qwen3", "Qwen3"),
-    "vibevoice_asr": ("vibevoice", "VibeVoice"),
+    "vibevoice_asr": ("vibevoice", "vibevoice"),
     "sensevoice": ("ctc", "SenseVoice"),
     "mms": ("ctc", "Wav2Vec2"),
     "moonshine": ("alone", "moonshine"),

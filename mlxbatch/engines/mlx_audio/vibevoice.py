@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import mlx.core as mx
 
 from mlxbatch.engines.mlx_audio import decoding
+from mlxbatch.engines.mlx_audio.alone import Alone
 from mlxbatch.engines.mlx_audio.cuts import Cut
 from mlxbatch.engines.mlx_audio.heard import Heard, plain, spoken_segments
 from mlxbatch.engines.mlx_audio.hearing import NOT_A_NUMBER, Tick, context_of, samples_of
+from mlxbatch.types import Segment
 
 MOST_TOKENS = 32_768
+SENTENCE_ENDS = (".", "!", "?", "。", "！", "？")
 ENDS = ("<|im_end|>", "<|endoftext|>")
 _KEYS = {
     "Start time": "start",
@@ -27,6 +30,11 @@ _KEYS = {
     "Speaker": "speaker_id",
     "Content": "text",
 }
+
+
+def vibevoice(model: Any) -> VibeVoice | Streamed:
+    """A checkpoint for streams has its own protocol, and knows it by its own token."""
+    return Streamed(model) if model.is_streaming_model else VibeVoice(model)
 
 
 class VibeVoice:
@@ -71,6 +79,35 @@ class VibeVoice:
         # Who is speaker 0 in one piece may be speaker 1 in the next.
         told = [replace(one, avg_logprob=row.avg_logprob) for one in segments]
         return Heard(tuple(one if cut.alone else replace(one, speaker=None) for one in told), None, len(row.tokens))
+
+
+class Streamed(Alone):
+    """Checkpoints that hear chunks of some seconds, each after all before it; the only times are those of the chunks."""
+
+    def __init__(self, model: Any) -> None:
+        chunk = model.chunk_frames * model.speech_tok_compress_ratio / model.sample_rate
+
+        def arguments(cut: Cut) -> Mapping[str, Any]:
+            most = decoding.token_limit(chunk, cut.options.max_tokens, 256)
+            return {"context": context_of(cut) or None, "max_tokens_per_chunk": most}
+
+        super().__init__(model, "acoustic_connector", arguments)
+
+    def _told(self, found: Any) -> Heard:
+        return Heard(tuple(joined(found.segments)), None, found.generation_tokens)
+
+
+def joined(chunks: Iterable[Mapping[str, Any]]) -> Iterator[Segment]:
+    """Chunks of text with their times, cut anywhere, as sentences: each ends with the chunk that ends it."""
+    text, start = "", 0.0
+    for chunk in chunks:
+        start = start if text else chunk["start"]
+        text += chunk["text"]
+        if text.rstrip().endswith(SENTENCE_ENDS):
+            yield Segment(start, chunk["end"], text.strip())
+            text = ""
+    if text.strip():
+        yield Segment(start, math.inf, text.strip())
 
 
 def objects(text: str) -> Iterator[Mapping[str, Any]]:

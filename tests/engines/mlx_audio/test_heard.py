@@ -7,7 +7,7 @@ import math
 import pytest
 
 from mlxbatch.engines.mlx_audio.heard import Heard, Token, code_of, placed, plain, sentence, spoken_segments
-from mlxbatch.engines.mlx_audio.vibevoice import objects
+from mlxbatch.engines.mlx_audio.vibevoice import joined, objects
 from mlxbatch.types import Segment
 
 
@@ -62,6 +62,16 @@ def test_words_are_put_together_from_their_tokens() -> None:
 )
 def test_languages_by_whatever_name(name: object, code: str | None) -> None:
     assert code_of(name) == code
+
+
+def test_chunks_of_a_stream_are_joined_to_sentences() -> None:
+    texts = ["Good mor", "ning.", "", " Is that", " you?", " I", " see"]
+    chunks = [{"text": text, "start": float(n), "end": n + 1.0} for n, text in enumerate(texts)]
+    assert [(one.start, one.end, one.text) for one in joined(chunks)] == [
+        (0.0, 2.0, "Good morning."),
+        (3.0, 5.0, "Is that you?"),
+        (5.0, math.inf, "I see"),
+    ]
 
 
 def test_a_list_that_breaks_off_keeps_its_whole_objects() -> None:

@@ -60,7 +60,7 @@ def channels_first(array: np.ndarray) -> np.ndarray:
 
 ENDS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 SOUND = ("<|audio_start|>", "<|audio_end|>", "<|audio_pad|>", "<|object_ref_start|>", "<|object_ref_end|>")
-QWEN_SPECIAL = (*ENDS, *SOUND, "<|box_start|>", "<|audio|>")
+QWEN_SPECIAL = (*ENDS, *SOUND, "<|box_start|>", "<|audio|>", "<|text_chunk_end|>")
 QWEN_IDS = {token: 256 + number for number, token in enumerate((*QWEN_SPECIAL, "<asr_text>"))}
 QWEN_VOCABULARY = 256 + len(QWEN_IDS)
 
@@ -104,6 +104,14 @@ def qwen3_asr(directory: Path, seed: int = 0, end: float = 1.2) -> Path:
 
 
 _MARKS = {"token": "pad", "start_token": "start", "end_token": "end"}
+
+
+def vibevoice_streaming(directory: Path) -> Path:
+    """The checkpoint for streams: chunks of 7 frames (0.93 s), of which 1 more is heard ahead."""
+    vibevoice_asr(directory)
+    geometry = {"chunk_frames": 7, "lookahead_frames": 1, "normalize_audio": False}
+    write(directory, "preprocessor_config.json", {"speech_tok_compress_ratio": 3200, **geometry})
+    return directory
 
 
 def vibevoice_asr(directory: Path, seed: int = 0, end: float = 1.2) -> Path:
@@ -320,6 +328,7 @@ def granite_speech(directory: Path, seed: int = 0) -> Path:
     projector = {"hidden_size": WIDTH, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
     text = {"vocab_size": QWEN_VOCABULARY, "hidden_size": WIDTH, "intermediate_size": 64, "num_hidden_layers": 2}
     text |= {"num_attention_heads": 2, "num_key_value_heads": 1, "attention_multiplier": 0.25}
+    text |= {"embedding_multiplier": 1.0, "logits_scaling": 1.0, "residual_multiplier": 1.0}
     config = {"model_type": "granite_speech", "encoder_config": encoder, "text_config": text}
     config |= {"projector_config": projector | {"encoder_hidden_size": WIDTH}}
     config |= {"audio_token_index": QWEN_IDS["<|audio|>"]}
@@ -350,6 +359,7 @@ def nemotron_asr(directory: Path, seed: int = 0) -> Path:
 
 MAKERS: dict[str, Maker] = {
     **NAMED,
+    "vibevoice_streaming": vibevoice_streaming,
     "sensevoice": sensevoice,
     "wav2vec2": wav2vec2,
     "moonshine": moonshine,
