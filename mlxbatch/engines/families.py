@@ -203,6 +203,52 @@ NEMOTRON = Family(
     module="nemotron_asr",
 )
 
+FIRE_RED = Family(
+    "FireRedASR2",
+    MLX_AUDIO,
+    segment_seconds=30.0,
+    longest=60.0,
+    frames_per_second=25.0,
+    relative=True,
+    files=("dict.txt", "cmvn.json"),
+    takes=_takes("max_tokens"),
+    module="fireredasr2",
+)
+
+GRANITE_CTC = Family(
+    "Granite Speech CTC",
+    MLX_AUDIO,
+    segment_seconds=60.0,
+    longest=600.0,
+    frames_per_second=50.0,
+    relative=True,
+    files=("tokenizer.json",),
+    module="granite_speech5_ctc",
+)
+
+QWEN2_AUDIO = Family(
+    "Qwen2-Audio",
+    MLX_AUDIO,
+    segment_seconds=30.0,
+    longest=30.0,
+    frames_per_second=50.0,
+    files=("tokenizer.json|vocab.json", "tokenizer_config.json", "preprocessor_config.json"),
+    takes=_takes("max_tokens"),
+    module="qwen2_audio",
+)
+
+MOSS = Family(
+    "MOSS-Transcribe-Diarize",
+    MLX_AUDIO,
+    segment_seconds=300.0,
+    longest=3600.0,
+    frames_per_second=50.0,
+    files=("tokenizer.json|vocab.json", "tokenizer_config.json", "preprocessor_config.json"),
+    takes=_takes("hotwords", "max_tokens"),
+    times="segments",
+    module="moss_transcribe_diarize",
+)
+
 # By config.json's model_type; names that differ only in their case or in "-" and "_" are the same.
 FAMILIES: dict[str, Family] = {
     "whisper": WHISPER,
@@ -220,6 +266,10 @@ FAMILIES: dict[str, Family] = {
     "glmasr": GLM,
     "granite_speech": GRANITE,
     "nemotron_asr": NEMOTRON,
+    "fireredasr2": FIRE_RED,
+    "granite_speech5_ctc": GRANITE_CTC,
+    "qwen2_audio": QWEN2_AUDIO,
+    "moss_transcribe_diarize": MOSS,
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 import mlx.core as mx
@@ -27,8 +28,10 @@ class Alone:
         weight = next(array for _, array in tree_flatten(model.parameters()) if mx.issubdtype(array.dtype, mx.floating))
         # Some take bfloat16 unless they are told, whatever their weights are.
         self._dtype = {"dtype": weight.dtype} if "dtype" in wanted else {}
-        self._watched = _Watched(getattr(model, part))
-        setattr(model, part, self._watched)
+        path, _, name = part.rpartition(".")
+        owner = attrgetter(path)(model) if path else model
+        self._watched = _Watched(getattr(owner, name))
+        setattr(owner, name, self._watched)
 
     def problem(self, language: str | None) -> str | None:
         return None
@@ -110,6 +113,39 @@ def granite(model: Any) -> Alone:
         return asked | {"source_language": options.language}
 
     return Alone(model, "encoder", arguments)
+
+
+def fire_red(model: Any) -> Alone:
+    """Beam search over three rows; they are one piece's, and nobody else's."""
+    return Alone(model, "encoder", lambda cut: {"max_len": _limit(cut, 2000)})
+
+
+def granite_ctc(model: Any) -> Alone:
+    return Alone(model, "encoder", lambda cut: {})
+
+
+def qwen2_audio(model: Any) -> Alone:
+    return Alone(model, "audio_tower", lambda cut: {"max_tokens": _limit(cut, 4096)})
+
+
+class Moss(Alone):
+    """It says times and speakers. Words to expect are added to its instruction, which mlx-audio would leave out then."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__(model, "model.whisper_encoder", lambda cut: self._asked(cut))
+
+    def _asked(self, cut: Cut) -> Mapping[str, Any]:
+        from mlx_audio.stt.models.moss_transcribe_diarize.moss_transcribe_diarize import DEFAULT_PROMPT
+
+        self._alone = cut.alone
+        words = list(cut.options.hotwords)
+        return {"prompt": DEFAULT_PROMPT, "hotwords": words, "max_tokens": _limit(cut, 8192)}
+
+    def _told(self, found: Any) -> Heard:
+        lines = [{**one, "text": one["text"].removeprefix(f"[{one.get('speaker_id')}] ")} for one in found.segments]
+        # Who is the first speaker in one piece need not be in the next.
+        shown = lines if self._alone else [{**one, "speaker_id": None} for one in lines]
+        return Heard(spoken_segments(shown), None, found.generation_tokens)
 
 
 class Nemotron(Alone):

@@ -40,6 +40,10 @@ HEARINGS = {
     "glmasr": ("alone", "glm"),
     "granite_speech": ("alone", "granite"),
     "nemotron_asr": ("alone", "Nemotron"),
+    "fireredasr2": ("alone", "fire_red"),
+    "granite_speech5_ctc": ("alone", "granite_ctc"),
+    "qwen2_audio": ("alone", "qwen2_audio"),
+    "moss_transcribe_diarize": ("alone", "Moss"),
 }
 
 

@@ -82,7 +82,7 @@ class VibeVoice:
 
 
 class Streamed(Alone):
-    """Checkpoints that hear chunks of some seconds, each after all before it; the only times are those of the chunks."""
+    """Checkpoints that hear chunks of some seconds, each after all before it; all times are those of chunks."""
 
     def __init__(self, model: Any) -> None:
         chunk = model.chunk_frames * model.speech_tok_compress_ratio / model.sample_rate

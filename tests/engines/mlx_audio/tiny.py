@@ -60,7 +60,7 @@ def channels_first(array: np.ndarray) -> np.ndarray:
 
 ENDS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 SOUND = ("<|audio_start|>", "<|audio_end|>", "<|audio_pad|>", "<|object_ref_start|>", "<|object_ref_end|>")
-QWEN_SPECIAL = (*ENDS, *SOUND, "<|box_start|>", "<|audio|>", "<|text_chunk_end|>")
+QWEN_SPECIAL = (*ENDS, *SOUND, "<|box_start|>", "<|audio|>", "<|AUDIO|>", "<|text_chunk_end|>")
 QWEN_IDS = {token: 256 + number for number, token in enumerate((*QWEN_SPECIAL, "<asr_text>"))}
 QWEN_VOCABULARY = 256 + len(QWEN_IDS)
 
@@ -97,10 +97,20 @@ def qwen3_asr(directory: Path, seed: int = 0, end: float = 1.2) -> Path:
     found["model.embed_tokens.weight"][QWEN_IDS["<|im_end|>"]] *= end
     save(directory, {f"thinker.{name}": channels_first(array) for name, array in found.items()})
     qwen_tokenizer(directory)
-    extractor = {"feature_extractor_type": "WhisperFeatureExtractor", "feature_size": 128, "sampling_rate": 16_000}
+    whisper_extractor(directory, 128)
+    return directory
+
+
+def chat_template(directory: Path) -> None:
+    parts = "{% for c in m['content'] %}{{ '<|audio_pad|>' if c['type'] == 'audio' else c['text'] }}{% endfor %}"
+    plain = "{% if m['content'] is string %}{{ m['content'] }}{% else %}" + parts + "{% endif %}"
+    (directory / "chat_template.jinja").write_text("{% for m in messages %}" + plain + "{% endfor %}", "ascii")
+
+
+def whisper_extractor(directory: Path, bands: int) -> None:
+    extractor = {"feature_extractor_type": "WhisperFeatureExtractor", "feature_size": bands, "sampling_rate": 16_000}
     extractor |= {"hop_length": 160, "n_fft": 400, "chunk_length": 30, "padding_value": 0.0}
     write(directory, "preprocessor_config.json", extractor)
-    return directory
 
 
 _MARKS = {"token": "pad", "start_token": "start", "end_token": "end"}
@@ -338,6 +348,62 @@ def granite_speech(directory: Path, seed: int = 0) -> Path:
     return directory
 
 
+def fireredasr2(directory: Path, seed: int = 1) -> Path:
+    directory.mkdir(parents=True)
+    letters = ["<blank>", "<unk>", "<pad>", "<sos>", "<eos>", *(f"▁{one}" for one in "abcdefgh"), *"ijklmnopqrst"]
+    part = {"n_layers": 2, "n_head": 2, "d_model": WIDTH, "pe_maxlen": 600}
+    config = {"model_type": "fireredasr2", "idim": 80, "odim": len(letters), "d_model": WIDTH}
+    config |= {"encoder": part | {"kernel_size": 9}, "decoder": part}
+    write(directory, "config.json", config)
+    found = tensors("fireredasr2", config, seed)
+    save(directory, {name: channels_first(array) if "conv" in name else array for name, array in found.items()})
+    (directory / "dict.txt").write_text("".join(f"{one} {n}\n" for n, one in enumerate(letters)), "utf-8")
+    write(directory, "cmvn.json", {"means": [10.0] * 80, "istd": [0.3] * 80})
+    return directory
+
+
+def granite_speech5_ctc(directory: Path, seed: int = 0) -> Path:
+    directory.mkdir(parents=True)
+    encoder = {"vocab_size": QWEN_VOCABULARY, "hidden_size": WIDTH, "intermediate_size": 64, "num_hidden_layers": 3}
+    encoder |= {"num_attention_heads": 2, "num_key_value_heads": 2, "head_dim": 16, "context_size": 32}
+    config = {"model_type": "granite_speech5_ctc", "vocab_size": QWEN_VOCABULARY, "encoder_config": encoder}
+    write(directory, "config.json", config)
+    save(directory, tensors("granite_speech5_ctc", config, seed))
+    qwen_tokenizer(directory)
+    return directory
+
+
+def qwen2_audio(directory: Path, seed: int = 0) -> Path:
+    directory.mkdir(parents=True)
+    audio = {"d_model": WIDTH, "encoder_layers": 1, "encoder_attention_heads": 2, "encoder_ffn_dim": 64}
+    text = {"vocab_size": QWEN_VOCABULARY, "hidden_size": WIDTH, "intermediate_size": 64, "num_hidden_layers": 2}
+    text |= {"num_attention_heads": 2, "num_key_value_heads": 2}
+    config = {"model_type": "qwen2_audio", "audio_config": audio, "text_config": text}
+    config |= {"audio_token_id": QWEN_IDS["<|AUDIO|>"]}
+    write(directory, "config.json", config)
+    found = tensors("qwen2_audio", config, seed)
+    save(directory, {name: channels_first(array) for name, array in found.items()})
+    qwen_tokenizer(directory)
+    whisper_extractor(directory, 128)
+    chat_template(directory)
+    return directory
+
+
+def moss_transcribe_diarize(directory: Path, seed: int = 0) -> Path:
+    directory.mkdir(parents=True)
+    audio = {"num_mel_bins": 80, "d_model": WIDTH, "encoder_layers": 2, "encoder_attention_heads": 2}
+    text = {"vocab_size": QWEN_VOCABULARY, "hidden_size": WIDTH, "intermediate_size": 64, "num_hidden_layers": 2}
+    text |= {"num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 16}
+    config = {"model_type": "moss_transcribe_diarize", "audio_config": audio | {"encoder_ffn_dim": 64}}
+    config |= {"text_config": text, "audio_token_id": QWEN_IDS["<|audio_pad|>"]}
+    write(directory, "config.json", config)
+    save(directory, tensors("moss_transcribe_diarize", config, seed))
+    qwen_tokenizer(directory)
+    whisper_extractor(directory, 80)
+    chat_template(directory)
+    return directory
+
+
 def nemotron_asr(directory: Path, seed: int = 0) -> Path:
     directory.mkdir(parents=True)
     count = len(PARAKEET_WORDS)
@@ -367,6 +433,10 @@ MAKERS: dict[str, Maker] = {
     "glmasr": glmasr,
     "granite_speech": granite_speech,
     "nemotron_asr": nemotron_asr,
+    "fireredasr2": fireredasr2,
+    "granite_speech5_ctc": granite_speech5_ctc,
+    "qwen2_audio": qwen2_audio,
+    "moss_transcribe_diarize": moss_transcribe_diarize,
 }
 
 
