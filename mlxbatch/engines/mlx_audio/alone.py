@@ -129,7 +129,7 @@ def qwen2_audio(model: Any) -> Alone:
 
 
 class Moss(Alone):
-    """It says times and speakers. Words to expect are added to its instruction, which mlx-audio would leave out then."""
+    """It says times and speakers. Words to expect join its instruction; mlx-audio would put them in its place."""
 
     def __init__(self, model: Any) -> None:
         super().__init__(model, "model.whisper_encoder", lambda cut: self._asked(cut))
