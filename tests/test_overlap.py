@@ -42,7 +42,7 @@ def measure(folder: Path, kind: Kind, workers: int, seconds: float, patch: pytes
     """
     stages = Stages()
 
-    def slow(item: Item) -> Recording:
+    def slow(item: Item, sample_rate: int) -> Recording:
         begin = time.monotonic()
         time.sleep(seconds)
         stages.decoding.append((begin, time.monotonic()))

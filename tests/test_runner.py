@@ -219,7 +219,7 @@ def test_where_nothing_can_be_probed_no_engine_is_waited_for(place: Place) -> No
 
 
 def test_all_undecodable(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    def decode(item: Item) -> Recording:
+    def decode(item: Item, sample_rate: int) -> Recording:
         raise runner.ItemError(item.source, "decode", "broken")
 
     monkeypatch.setattr(runner, "decode", decode)
@@ -230,10 +230,10 @@ def test_all_undecodable(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_recording_too_long_for_the_memory(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     decode = runner.decode
 
-    def greedy(item: Item) -> Recording:
+    def greedy(item: Item, sample_rate: int) -> Recording:
         if item.id == "f01":
             np.empty(1 << 50)
-        return decode(item)
+        return decode(item, sample_rate)
 
     monkeypatch.setattr(runner, "decode", greedy)
     place.write_many(3)
@@ -368,10 +368,10 @@ def test_what_is_told_of_memory_and_groups(place: Place) -> None:
 def test_a_group_counts_those_that_could_not_be_decoded(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     decode = runner.decode
 
-    def second_is_broken(item: Item) -> Recording:
+    def second_is_broken(item: Item, sample_rate: int) -> Recording:
         if item.id == "f01":
             raise ItemError(item.source, "decode", "broken")
-        return decode(item)
+        return decode(item, sample_rate)
 
     monkeypatch.setattr(runner, "decode", second_is_broken)
     place.write_many(4)
@@ -553,9 +553,9 @@ def test_results_come_while_others_are_decoded(place: Place, kind: Kind, monkeyp
     decoded: list[str] = []
     decode = runner.decode
 
-    def recorded(item: Item) -> Recording:
+    def recorded(item: Item, sample_rate: int) -> Recording:
         decoded.append(item.id)
-        return decode(item)
+        return decode(item, sample_rate)
 
     monkeypatch.setattr(runner, "decode", recorded)
     place.kind = kind
@@ -595,10 +595,10 @@ def hold_decoding(monkeypatch: pytest.MonkeyPatch, but: str = "") -> threading.E
     go_on = threading.Event()
     decode = runner.decode
 
-    def slow(item: Item) -> Recording:
+    def slow(item: Item, sample_rate: int) -> Recording:
         if item.id != but:
             go_on.wait(30)
-        return decode(item)
+        return decode(item, sample_rate)
 
     monkeypatch.setattr(runner, "decode", slow)
     monkeypatch.setattr("mlxbatch.pipeline.GRACE", 0.1)
@@ -637,7 +637,7 @@ def test_samples_are_let_go_with_their_result(place: Place, kind: Kind, monkeypa
     samples: dict[str, weakref.ref[Any]] = {}
     decode = runner.decode
 
-    def recorded(item: Item) -> Recording:
+    def recorded(item: Item, sample_rate: int) -> Recording:
         found = decode(item)
         samples[item.id] = weakref.ref(found.samples)
         return found
