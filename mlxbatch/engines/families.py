@@ -297,8 +297,11 @@ def read_config(directory: Path) -> dict[str, Any]:
     path = directory / "config.json"
     try:
         config = json.loads(path.read_bytes())
+    except FileNotFoundError as error:
+        remedy = "a model directory holds config.json, *.safetensors and a tokenizer"
+        raise SetupError(f"{show(path)}: missing; {remedy}") from error
     except OSError as error:
-        raise SetupError(f"{show(path)}: {error.strerror or error}: it says what the model is") from error
+        raise SetupError(f"{show(path)}: {error.strerror or error}") from error
     except ValueError as error:
         raise SetupError(f"{show(path)}: not JSON ({error}): fetch the model again") from error
     if not isinstance(config, dict):

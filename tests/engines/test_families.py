@@ -67,7 +67,7 @@ def test_a_config_that_cannot_be_read_is_named(tmp_path: Path, content: str) -> 
     with pytest.raises(SetupError, match=r"config\.json: not"):
         family_of(tmp_path)
     (tmp_path / "config.json").unlink()
-    with pytest.raises(SetupError, match=r"config\.json: No such file"):
+    with pytest.raises(SetupError, match=r"config\.json: missing; a model directory holds"):
         family_of(tmp_path)
 
 
