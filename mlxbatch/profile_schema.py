@@ -87,14 +87,14 @@ class Transcribe(Section):
     dtype: Literal["float32", "float16", "bfloat16"] = Field(
         default="float32", description='"float32", "float16" or "bfloat16"'
     )
+    segment_seconds: float | None = Field(
+        default=None, ge=1, le=3600, description="seconds from 1 to 3600; not for Whisper, whose windows are 30 s"
+    )
     encode_rows: int = Field(default=8, ge=1, le=64, description="a whole number of windows from 1 to 64")
     encode_streams: int = Field(default=1, ge=1, le=16, description="a whole number from 1 to 16")
     cpu_streams: int = Field(default=1, ge=1, le=16, description="a whole number from 1 to 16")
     bits: Literal["none", 2, 3, 4, 5, 6, 8] = Field(
         default="none", description='2, 3, 4, 5, 6 or 8 (weights are quantized on loading), or "none" (as stored)'
-    )
-    segment_seconds: float | None = Field(
-        default=None, gt=0, allow_inf_nan=False, description="seconds of a piece of long audio, over 0"
     )
     task: Literal["transcribe", "translate"] = Field(default="transcribe", description='"transcribe" or "translate"')
     prompt: str = Field(default="", description="text that comes before each recording, empty for none")

@@ -32,6 +32,7 @@ class Reader:
 
     def __init__(self, ledger: Ledger, settings: RunSettings) -> None:
         self._ledger, self._settings = ledger, settings
+        self.sample_rate = 16_000  # in Hz, what the engine hears
 
     def headers(self, items: Sequence[Item]) -> list[Probed | Failed]:
         """Under one mark. A header fails also where what is asked of the recording cannot be done with it."""
@@ -58,5 +59,5 @@ class Reader:
         with item_stage(item.source, "decode"):
             mark, digest = fingerprint(item.source), content_hash(item.source)
             channels = self._settings.options_for(item).channels
-            recording = decode(item, channels=channels, rules=self._settings.headerless)
+            recording = decode(item, self.sample_rate, channels, self._settings.headerless)
             return Prepared(planned, recording, mark, digest)

@@ -152,6 +152,7 @@ class _Run:
 
     def _load_and_run(self, host: EngineHost, probed: Sequence[Probed], suspects: Sequence[Item]) -> Iterator[Result]:
         loaded = host.load()
+        self._reader.sample_rate = loaded.sample_rate
         self.watcher.loaded(loaded)
         planned, room = self._plan(host, probed, loaded)
         self.watcher.planned(planned)

@@ -36,9 +36,11 @@ MAY_IMPORT_MLX = (
     "mlxbatch.kernels",
     "mlxbatch.engines.quantizing",
     "mlxbatch.engines.whisper",
+    "mlxbatch.engines.mlx_audio",
     "mlxbatch.models.residency",
     "mlxbatch.selftest",
 )
+ADAPTER = "mlxbatch.engines.mlx_audio"
 PURE = (
     "profile_schema",
     "budget",
@@ -74,6 +76,10 @@ PURE += (
     *(f"report.{name}" for name in ("figures", "causes", "compare", "conditions", "names", "verdict")),
 )
 PURE += ("patterns", "engines.whisper.footprint", "engines.whisper.layout")
+PURE += (
+    "engines.families",
+    *(f"engines.mlx_audio.{name}" for name in ("cuts", "pieces", "heard", "memory", "footprint")),
+)
 PURE += tuple(f"report.{name}" for name in ("content", "sections", "series", "data"))
 PURE += ("convert.whisper_tokenizer", "models.facts", "models.hub.wanted")
 PURE_IMPORTS_NO = ("mlx", "soundfile", "soxr", "av", "multiprocessing", "sqlite3", "threading")
@@ -179,8 +185,11 @@ def test_only_the_device_side_imports_mlx() -> None:
 
 
 def test_no_module_of_ours_imports_the_peers() -> None:
+    """But the engine over mlx-audio does that one, and no other."""
     peers = {"mlx_audio", "mlx_whisper", "transformers", "librosa", "torch"}
-    assert not [m for m in MODULES if peers & {name.split(".")[0] for name in _imports(_tree(m))}]
+    found = {m: peers & {name.split(".")[0] for name in _imports(_tree(m))} for m in MODULES}
+    assert {name for m, names in found.items() for name in names if m.startswith(ADAPTER)} == {"mlx_audio"}
+    assert not [m for m, names in found.items() if names and not m.startswith(ADAPTER)]
 
 
 @pytest.mark.parametrize("name", PURE)

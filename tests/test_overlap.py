@@ -43,7 +43,7 @@ def measure(folder: Path, kind: Kind, workers: int, seconds: float, patch: pytes
     """
     stages = Stages()
 
-    def slow(item: Item, **asked: Any) -> Recording:
+    def slow(item: Item, *asked: Any) -> Recording:
         begin = time.monotonic()
         time.sleep(seconds)
         stages.decoding.append((begin, time.monotonic()))

@@ -219,7 +219,7 @@ def test_where_nothing_can_be_probed_no_engine_is_waited_for(place: Place) -> No
 
 
 def test_all_undecodable(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    def decode(item: Item, **asked: Any) -> Recording:
+    def decode(item: Item, *asked: Any) -> Recording:
         raise ItemError(item.source, "decode", "broken")
 
     monkeypatch.setattr(reading, "decode", decode)
@@ -230,10 +230,10 @@ def test_all_undecodable(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_recording_too_long_for_the_memory(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     decode = reading.decode
 
-    def greedy(item: Item, **asked: Any) -> Recording:
+    def greedy(item: Item, *asked: Any) -> Recording:
         if item.id == "f01":
             np.empty(1 << 50)
-        return decode(item, **asked)
+        return decode(item, *asked)
 
     monkeypatch.setattr(reading, "decode", greedy)
     place.write_many(3)
@@ -368,10 +368,10 @@ def test_what_is_told_of_memory_and_groups(place: Place) -> None:
 def test_a_group_counts_those_that_could_not_be_decoded(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     decode = reading.decode
 
-    def second_is_broken(item: Item, **asked: Any) -> Recording:
+    def second_is_broken(item: Item, *asked: Any) -> Recording:
         if item.id == "f01":
             raise ItemError(item.source, "decode", "broken")
-        return decode(item, **asked)
+        return decode(item, *asked)
 
     monkeypatch.setattr(reading, "decode", second_is_broken)
     place.write_many(4)
@@ -568,9 +568,9 @@ def test_results_come_while_others_are_decoded(place: Place, kind: Kind, monkeyp
     decoded: list[str] = []
     decode = reading.decode
 
-    def recorded(item: Item, **asked: Any) -> Recording:
+    def recorded(item: Item, *asked: Any) -> Recording:
         decoded.append(item.id)
-        return decode(item, **asked)
+        return decode(item, *asked)
 
     monkeypatch.setattr(reading, "decode", recorded)
     place.kind = kind
@@ -610,10 +610,10 @@ def hold_decoding(monkeypatch: pytest.MonkeyPatch, but: str = "") -> threading.E
     go_on = threading.Event()
     decode = reading.decode
 
-    def slow(item: Item, **asked: Any) -> Recording:
+    def slow(item: Item, *asked: Any) -> Recording:
         if item.id != but:
             go_on.wait(30)
-        return decode(item, **asked)
+        return decode(item, *asked)
 
     monkeypatch.setattr(reading, "decode", slow)
     monkeypatch.setattr("mlxbatch.pipeline.GRACE", 0.1)
@@ -652,8 +652,8 @@ def test_samples_are_let_go_with_their_result(place: Place, kind: Kind, monkeypa
     samples: dict[str, weakref.ref[Any]] = {}
     decode = reading.decode
 
-    def recorded(item: Item, **asked: Any) -> Recording:
-        found = decode(item, **asked)
+    def recorded(item: Item, *asked: Any) -> Recording:
+        found = decode(item, *asked)
         samples[item.id] = weakref.ref(found.samples)
         return found
 

@@ -13,6 +13,7 @@ from mlxbatch import blas, words
 from mlxbatch.cli.log import Level
 from mlxbatch.discover import Found, discover
 from mlxbatch.engines.base import EngineSpec
+from mlxbatch.engines.families import WHISPER, family_of, ignored, refuse, require
 from mlxbatch.engines.registry import VERSIONS
 from mlxbatch.engines.whisper.abilities import Abilities
 from mlxbatch.errors import UsageError, show
@@ -22,7 +23,6 @@ from mlxbatch.governor import Policy
 from mlxbatch.headerless import rules
 from mlxbatch.ledger import inference_key, rendering_key
 from mlxbatch.manifest import read_manifest
-from mlxbatch.models.architecture import engine_of
 from mlxbatch.models.resolve import resolve
 from mlxbatch.overseer import Oversight
 from mlxbatch.pacing import clock
@@ -137,9 +137,14 @@ class Chosen:
 
 
 def choose(name: str, *, offline: bool, say: Callable[[str], None]) -> Chosen:
-    """Find the model and the engine that runs it, fetching it unless `offline`; SetupError where it is not whole."""
+    """Find the model and the engine that runs it, fetching it unless `offline`.
+
+    SetupError where it is not whole, or what runs it is not installed.
+    """
     found = resolve(name, offline=offline, say=say)
-    return Chosen(engine_of(found.path), name, found.sha, found.path)
+    family = family_of(found.path)
+    require(family)
+    return Chosen(family.engine, name, found.sha, found.path)
 
 
 def engine_spec(profile: Profile, chosen: Chosen) -> EngineSpec:
@@ -188,17 +193,23 @@ def choose_all(request: Request, *, offline: bool, say: Callable[[str], None]) -
 def suits(request: Request, chosen: Sequence[Chosen]) -> list[str]:
     """What the user should know of what is asked of each model; UsageError where one of them cannot do it.
 
-    To be asked before any audio is read. Reading a vocabulary takes a moment, so only where it matters.
+    To be asked before any audio is read.
     """
-    options, found = request.options, []
+    return [note for one in chosen if one.path is not None for note in _heeded(request, one, one.path)]
+
+
+def _heeded(request: Request, chosen: Chosen, path: Path) -> list[str]:
+    options, family = request.options, family_of(path)
+    # Where a manifest may give each recording its language, the engine will see.
+    refuse(family, options, detects=family.detects or request.where.manifest is not None)
+    found = ignored(family, options)
+    # Reading a vocabulary takes a moment, so only where it matters.
     asked = options.language or options.task == "translate" or options.prompt or options.hotwords
-    for one in chosen if asked else ():
-        if one.engine == "whisper" and one.path is not None:
-            abilities = Abilities.read(one.path)
-            if refusal := abilities.refusal(options):
-                raise UsageError(f"{show(one.name)} {refusal}")
-            if note := abilities.note(options):
-                found.append(f"{show(one.name)} {note}")
+    if family is WHISPER and asked:
+        abilities = Abilities.read(path)
+        if refusal := abilities.refusal(options):
+            raise UsageError(f"{show(chosen.name)} {refusal}")
+        found += [f"{show(chosen.name)} {note}"] if (note := abilities.note(options)) else []
     return found
 
 

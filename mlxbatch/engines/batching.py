@@ -12,7 +12,7 @@ from mlxbatch.types import Job, JobFailed, Output
 # Batches in a row that have to go well before a size that was halved is doubled.
 RECOVERY = 8
 
-Infer = Callable[[list[Job]], list[Output]]
+Infer = Callable[[list[Job]], Sequence[Output | JobFailed]]
 """One forward pass over a batch: outputs of every job in it, in any order."""
 
 

@@ -10,17 +10,19 @@ from mlxbatch.errors import UsageError
 
 ENGINES = {
     "fake": "mlxbatch.engines.fake:FakeEngine",
+    "mlx-audio": "mlxbatch.engines.mlx_audio:build",
     "whisper": "mlxbatch.engines.whisper:build",
 }
 
 # Those whose memory is known before they are built.
 FOOTPRINTS = {
     "fake": "mlxbatch.engines.fake:footprint",
+    "mlx-audio": "mlxbatch.engines.mlx_audio.footprint:footprint",
     "whisper": "mlxbatch.engines.whisper.footprint:footprint",
 }
 
 # Raised when the same input and options may give another output: part of the inference key.
-VERSIONS = {"fake": "1", "whisper": "1"}
+VERSIONS = {"fake": "1", "mlx-audio": "1", "whisper": "1"}
 
 
 def build(spec: EngineSpec) -> Engine:

@@ -1,4 +1,4 @@
-"""What kind of model a directory holds, by its config.json and never by its path, and which engine runs that."""
+"""What kind of model a directory holds, by its config.json and never by its path."""
 
 from __future__ import annotations
 
@@ -9,19 +9,6 @@ from typing import Any
 
 from mlxbatch.errors import SetupError, show
 from mlxbatch.models.weights import AGAIN
-from mlxbatch.words import nearest
-
-# Architecture -> the engine's name in engines.registry.
-ENGINES = {"whisper": "whisper"}
-
-
-def engine_of(directory: Path) -> str:
-    """The engine that runs the model; SetupError where none does, or config.json cannot be read."""
-    kind = architecture(read_json(directory / "config.json"))
-    if kind not in ENGINES:
-        hint = nearest(kind, ENGINES, 0.7) or ";"
-        raise SetupError(f"{show(directory)}: no engine for a {kind!r} model{hint} there are: {', '.join(ENGINES)}")
-    return ENGINES[kind]
 
 
 def architecture(config: Mapping[str, Any]) -> str:
@@ -29,7 +16,12 @@ def architecture(config: Mapping[str, Any]) -> str:
 
     NVIDIA's configs name their class in `target` instead; Whispers converted for MLX long ago name nothing.
     """
-    kind = config.get("model_type")
+    thinker = config.get("thinker_config")
+    if isinstance(thinker, Mapping) and thinker.get("model_type") == "qwen3_forced_aligner":
+        return "qwen3_forced_aligner"  # the type of the whole is that of the models it aligns for
+    if config.get("ternary_modules"):
+        return "parakeet_redux"
+    kind = config.get("model_type") or config.get("architecture")
     if isinstance(kind, str):
         return kind.lower().replace("-", "_")
     target = str(config.get("target", ""))

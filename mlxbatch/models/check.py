@@ -43,16 +43,6 @@ class WhisperFiles:
     quantized: bool
 
 
-def check_model(directory: Path) -> None:
-    """Check a model of any architecture, as far as that can be done; SetupError names the file at fault."""
-    if architecture(_config(directory)) == "whisper":
-        check_whisper(directory)
-        return
-    for path in weight_files(directory):
-        for _ in shapes(path):
-            pass
-
-
 def _config(directory: Path) -> dict[str, Any]:
     if not directory.is_dir():
         raise SetupError(f"{show(directory)}: no such model directory")

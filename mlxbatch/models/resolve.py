@@ -12,11 +12,11 @@ from mlxbatch.errors import SetupError, show
 from mlxbatch.models import catalogue
 from mlxbatch.models.cache import model_directory
 from mlxbatch.models.catalogue import CatalogueModel
-from mlxbatch.models.check import check_model
 from mlxbatch.models.fetch import is_fetched, pull
 from mlxbatch.models.hub import HUB_ID, Wanted, fetch, is_here
 from mlxbatch.models.identity import model_sha
 from mlxbatch.models.repair import repaired
+from mlxbatch.models.whole import check_model
 from mlxbatch.words import nearest, size
 
 Say = Callable[[str], None]

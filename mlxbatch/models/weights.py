@@ -20,7 +20,7 @@ _BYTES = {"F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "F16": 2, 
 _FLOATS = ("F64", "F32", "F16", "BF16")
 
 # How the files of settings and tokenizers end, beside the weights.
-SETTINGS = (".json", ".txt", ".model", ".tiktoken", ".jinja", ".vocab")
+SETTINGS = (".json", ".jsonl", ".txt", ".model", ".mvn", ".tiktoken", ".jinja", ".vocab", ".yaml")
 INDEX = "model.safetensors.index.json"
 AGAIN = "the download was cut short or the file is damaged: fetch the model again"
 

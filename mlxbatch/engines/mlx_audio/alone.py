@@ -1,0 +1,171 @@
+"""Families that go one piece at a time, through mlx-audio's own `generate`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
+from typing import Any
+
+import mlx.core as mx
+from mlx.utils import tree_flatten
+
+from mlxbatch.engines.mlx_audio.cuts import Cut
+from mlxbatch.engines.mlx_audio.decoding import token_limit
+from mlxbatch.engines.mlx_audio.heard import Heard, plain, spoken_segments
+from mlxbatch.engines.mlx_audio.hearing import NOT_A_NUMBER, Tick, samples_of
+
+Arguments = Callable[[Cut], Mapping[str, Any]]
+"""What `generate` is asked for a piece, in its own words."""
+
+
+class Alone:
+    """`part` is the part of the model in whose output a NaN would show: `generate` itself goes on with any text."""
+
+    def __init__(self, model: Any, part: str, arguments: Arguments) -> None:
+        self._model, self._arguments = model, arguments
+        wanted = inspect.signature(model.generate).parameters
+        weight = next(array for _, array in tree_flatten(model.parameters()) if mx.issubdtype(array.dtype, mx.floating))
+        # Some take bfloat16 unless they are told, whatever their weights are.
+        self._dtype = {"dtype": weight.dtype} if "dtype" in wanted else {}
+        path, _, name = part.rpartition(".")
+        owner = attrgetter(path)(model) if path else model
+        self._watched = _Watched(getattr(owner, name))
+        setattr(owner, name, self._watched)
+
+    def problem(self, language: str | None) -> str | None:
+        return None
+
+    def hear(self, cuts: Sequence[Cut], tick: Tick) -> list[Heard]:
+        return [self._one(cut, tick) for cut in cuts]
+
+    def _one(self, cut: Cut, tick: Tick) -> Heard:
+        self._watched.begin(tick)
+        found = self._model.generate(mx.array(samples_of(cut)), **self._arguments(cut), **self._dtype)
+        if self._watched.broken:
+            return Heard(problem=NOT_A_NUMBER)
+        return self._told(found)
+
+    def _told(self, found: Any) -> Heard:
+        """An STTOutput, or an AlignedResult, as what was heard."""
+        if hasattr(found, "sentences"):
+            sentences = [{"text": one.text, "start": one.start, "end": one.end} for one in found.sentences]
+            tokens = sum(len(one.tokens) for one in found.sentences)
+            return Heard(spoken_segments(sentences), None, tokens)
+        return plain(found.text, None, found.generation_tokens)
+
+
+class _Watched:
+    """A part of a model that tells whether there was a NaN in what it put out since `begin`."""
+
+    def __init__(self, module: Any) -> None:
+        self._module = module
+        self._tick: Tick = _nothing
+        self.broken = False
+
+    def begin(self, tick: Tick) -> None:
+        self._tick, self.broken = tick, False
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        out = self._module(*arguments, **named)
+        first = out[0] if isinstance(out, tuple) else out
+        self.broken = self.broken or bool(mx.isnan(first).any())
+        self._tick()
+        return out
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._module, name)
+
+
+def _nothing() -> None:
+    """No step to tell of before the first piece."""
+
+
+def moonshine(model: Any) -> Alone:
+    most = model.config.max_position_embeddings - 2
+    return Alone(model, "encoder", lambda cut: {"max_tokens": _limit(cut, most)})
+
+
+def glm(model: Any) -> Alone:
+    # A piece is never cut again.
+    return Alone(model, "audio_encoder", lambda cut: {"max_tokens": _limit(cut, 4096), "chunk_duration": 3600.0})
+
+
+def canary(model: Any) -> Alone:
+    """`source_lang` is what is spoken, `target_lang` what is written: English where it is to be translated."""
+
+    def arguments(cut: Cut) -> Mapping[str, Any]:
+        spoken = cut.options.language
+        written = "en" if cut.options.task == "translate" else spoken
+        return {"source_lang": spoken, "target_lang": written, "max_tokens": _limit(cut, 1000)}
+
+    return Alone(model, "encoder", arguments)
+
+
+def granite(model: Any) -> Alone:
+    """Its `language` is the one to translate into; `source_language` is what is spoken."""
+
+    def arguments(cut: Cut) -> Mapping[str, Any]:
+        options = cut.options
+        asked: dict[str, Any] = {"hotwords": list(options.hotwords), "max_tokens": _limit(cut, 4096)}
+        if options.task == "translate":
+            return asked | {"language": "en"}
+        return asked | {"source_language": options.language}
+
+    return Alone(model, "encoder", arguments)
+
+
+def fire_red(model: Any) -> Alone:
+    """Beam search over three rows; they are one piece's, and nobody else's."""
+    return Alone(model, "encoder", lambda cut: {"max_len": _limit(cut, 2000)})
+
+
+def granite_ctc(model: Any) -> Alone:
+    return Alone(model, "encoder", lambda cut: {})
+
+
+def qwen2_audio(model: Any) -> Alone:
+    return Alone(model, "audio_tower", lambda cut: {"max_tokens": _limit(cut, 4096)})
+
+
+class Moss(Alone):
+    """It says times and speakers. Words to expect join its instruction; mlx-audio would put them in its place."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__(model, "model.whisper_encoder", lambda cut: self._asked(cut))
+
+    def _asked(self, cut: Cut) -> Mapping[str, Any]:
+        from mlx_audio.stt.models.moss_transcribe_diarize.moss_transcribe_diarize import DEFAULT_PROMPT
+
+        self._alone = cut.alone
+        words = list(cut.options.hotwords)
+        return {"prompt": DEFAULT_PROMPT, "hotwords": words, "max_tokens": _limit(cut, 8192)}
+
+    def _told(self, found: Any) -> Heard:
+        lines = [{**one, "text": one["text"].removeprefix(f"[{one.get('speaker_id')}] ")} for one in found.segments]
+        # Who is the first speaker in one piece need not be in the next.
+        shown = lines if self._alone else [{**one, "speaker_id": None} for one in lines]
+        return Heard(spoken_segments(shown), None, found.generation_tokens)
+
+
+class Nemotron(Alone):
+    """Its languages are keys of a dictionary in its config ("en-US"), of which "auto" detects them."""
+
+    def __init__(self, model: Any) -> None:
+        # Of its encoder only the layers are called, as they are in a stream.
+        super().__init__(model, "joint", lambda cut: {"language": self._key(cut.options.language)})
+        self._keys = sorted(model.prompt_dictionary)
+
+    def problem(self, language: str | None) -> str | None:
+        if language is None or not self._keys or self._key(language) is not None:
+            return None
+        return f"Nemotron ASR does not know the language {language!r} (it knows {', '.join(self._keys)})"
+
+    def _key(self, language: str | None) -> str | None:
+        if language is None:
+            return None
+        return next((key for key in self._keys if key.partition("-")[0] == language), None)
+
+
+def _limit(cut: Cut, most: int) -> int:
+    return token_limit(cut.seconds, cut.options.max_tokens, most)

@@ -1,0 +1,32 @@
+"""How much memory a model of mlx-audio takes, before it is loaded and without MLX."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from mlxbatch.engines.base import EngineSpec, Footprint
+from mlxbatch.engines.families import family_of
+from mlxbatch.engines.mlx_audio import memory
+from mlxbatch.models.architecture import read_json
+from mlxbatch.models.weights import loaded_bytes, weight_files
+
+_SIZES = {"float32": 4, "float16": 2, "bfloat16": 2}
+
+
+def footprint(spec: EngineSpec) -> Footprint:
+    """What MlxAudioEngine says of itself once it is loaded, of a directory that is whole; SetupError where it is not.
+
+    The weights are those of the files: what mlx-audio leaves out of them counts too.
+    """
+    assert spec.model is not None
+    family = family_of(spec.model)
+    sizes = memory.sizes(read_json(spec.model / "config.json"), family.frames_per_second)
+    need = partial(
+        memory.need,
+        sizes,
+        piece=min(spec.segment_seconds or family.segment_seconds, family.longest),
+        sample_rate=family.sample_rate,
+        item=_SIZES[spec.dtype],
+        tiled=spec.device.get("kind", "cpu") != "cpu" and not family.relative,
+    )
+    return Footprint(loaded_bytes(weight_files(spec.model), spec.dtype), need)

@@ -1,0 +1,127 @@
+"""A model of mlx-audio from a local directory: every weight checked, nothing fetched, nothing said."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+from mlx.utils import tree_flatten
+
+from mlxbatch import device
+from mlxbatch.engines import quantizing
+from mlxbatch.engines.families import Family
+from mlxbatch.engines.mlx_audio.hush import hushed
+from mlxbatch.errors import MlxBatchError, SetupError, show
+from mlxbatch.models.architecture import read_json
+from mlxbatch.models.weights import weight_files
+
+AGAIN = "fetch the model again, or a whole one"
+
+
+def load(directory: Path, family: Family, dtype: mx.Dtype, bits: int | None = None, *, dequantized: bool) -> Any:
+    """mlx-audio's model, its weights in `dtype`, evaluated on the thread that calls.
+
+    mlx-audio's own loader leaves missing weights random, and may fetch a tokenizer from the network; here both are a
+    SetupError. With `bits` its matrices are quantized to so many; a checkpoint that is stored quantized stays as it is.
+    `dequantized`: quantized layers become plain ones of the same values.
+    """
+    with hushed(), _offline(), _as_setup_error(directory, family):
+        _keep_tqdm_to_threads()
+        module = importlib.import_module(f"mlx_audio.stt.models.{family.module}")
+        config = read_json(directory / "config.json") | {"model_path": str(directory)}
+        form = getattr(module, "ModelConfig", None)
+        model = module.Model(form.from_dict(dict(config)) if form else config)
+        _fill(model, directory, config, family)
+        network = network_of(model)
+        if bits and "quantization" not in config and "quantization_config" not in config:
+            quantizing.quantize(network, bits)
+        if dequantized:
+            quantizing.dequantize(network)
+        network.set_dtype(dtype)
+        network.eval()
+        mx.eval(network.parameters())
+        hook = getattr(module.Model, "post_load_hook", None)
+        return hook(model, directory) if hook else model
+
+
+def network_of(model: Any) -> nn.Module:
+    """The module that holds the weights: Qwen3-ASR's model is a wrapper around it."""
+    return model if isinstance(model, nn.Module) else model._model
+
+
+@contextmanager
+def _as_setup_error(directory: Path, family: Family) -> Iterator[None]:
+    """Whatever mlx-audio, transformers and others raise over a directory means that it is not as they expect it."""
+    try:
+        yield
+    except (MlxBatchError, MemoryError):
+        raise
+    except Exception as error:
+        if isinstance(error, RuntimeError) and device.translated(error) is not error:
+            raise  # MLX's, for a device that has no memory or is lost
+        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise SetupError(f"{show(directory)}: {family.name} cannot be loaded from it: {first}; {AGAIN}") from error
+
+
+@contextmanager
+def _offline() -> Iterator[None]:
+    """No look at the model hub while this lasts: all that a model needs lies in its directory."""
+    from huggingface_hub import constants
+
+    before = constants.HF_HUB_OFFLINE
+    constants.HF_HUB_OFFLINE = True
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE = before
+
+
+def _keep_tqdm_to_threads() -> None:
+    """tqdm's own lock takes a semaphore of the system, of whose leak Python warns once the engine's process is gone."""
+    from tqdm import tqdm
+
+    tqdm.set_lock(threading.RLock())
+
+
+def _fill(model: Any, directory: Path, config: dict[str, Any], family: Family) -> None:
+    from mlx_audio.utils import apply_quantization
+
+    files = weight_files(directory)
+    weights: dict[str, mx.array] = {}
+    for file in files:
+        weights.update(mx.load(str(file)))
+    if hasattr(model, "sanitize"):
+        weights = model.sanitize(weights)
+    apply_quantization(model, config, weights, getattr(model, "model_quant_predicate", None))
+    wanted = dict(tree_flatten(model.parameters()))
+    where = files[0] if len(files) == 1 else directory
+    _check(wanted, weights, family, where)
+    model.load_weights([(name, weight) for name, weight in weights.items() if name in wanted], strict=False)
+
+
+def _check(wanted: Mapping[str, mx.array], stored: Mapping[str, mx.array], family: Family, where: Path) -> None:
+    """Every weight is there in its shape, and there are no layers that config.json knows nothing of."""
+    if missing := [name for name in wanted if name not in stored and name not in family.computed]:
+        others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise SetupError(f"{show(where)}: lacks the weight {missing[0]}{others}, of {len(wanted)}; {AGAIN}")
+    for name, array in wanted.items():
+        if name in stored and stored[name].shape != array.shape:
+            has, want = list(stored[name].shape), list(array.shape)
+            cause = "weights and config do not belong together"
+            raise SetupError(f"{show(where)}: {name} has shape {has}, config.json wants {want}: {cause}")
+    kinds = {_kind(name) for name in wanted}
+    if extra := [name for name in stored if name not in wanted and _kind(name) in kinds]:
+        cause = "weights and config do not belong together"
+        raise SetupError(f"{show(where)}: holds {extra[0]}, a layer that config.json does not have: {cause}")
+
+
+def _kind(name: str) -> str:
+    """The weight's name without the numbers of its layers."""
+    return re.sub(r"\.\d+\.", ".#.", name)

@@ -1,0 +1,124 @@
+"""VibeVoice-ASR: text with times and speakers as JSON; pieces are encoded one by one and answered together."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import mlx.core as mx
+
+from mlxbatch.engines.mlx_audio import decoding
+from mlxbatch.engines.mlx_audio.alone import Alone
+from mlxbatch.engines.mlx_audio.cuts import Cut
+from mlxbatch.engines.mlx_audio.heard import Heard, plain, spoken_segments
+from mlxbatch.engines.mlx_audio.hearing import NOT_A_NUMBER, Tick, context_of, samples_of
+from mlxbatch.types import Segment
+
+MOST_TOKENS = 32_768
+SENTENCE_ENDS = (".", "!", "?", "。", "！", "？")
+ENDS = ("<|im_end|>", "<|endoftext|>")
+_KEYS = {
+    "Start time": "start",
+    "Start": "start",
+    "End time": "end",
+    "End": "end",
+    "Speaker ID": "speaker_id",
+    "Speaker": "speaker_id",
+    "Content": "text",
+}
+
+
+def vibevoice(model: Any) -> VibeVoice | Streamed:
+    """A checkpoint for streams has its own protocol, and knows it by its own token."""
+    return Streamed(model) if model.is_streaming_model else VibeVoice(model)
+
+
+class VibeVoice:
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        language = model.language_model
+        head = language.model.embed_tokens.as_linear if language.config.tie_word_embeddings else language.lm_head
+        body = lambda embeddings, caches: language.model(None, caches, embeddings)  # noqa: E731
+        embed = language.model.embed_tokens
+        self._language_model = decoding.LanguageModel(body, head, embed, len(language.model.layers))
+        known = (model.tokenizer.convert_tokens_to_ids(token) for token in ENDS)
+        self._stop = {token for token in (*known, model.tokenizer.eos_token_id) if token is not None}
+
+    def problem(self, language: str | None) -> str | None:
+        return None
+
+    def hear(self, cuts: Sequence[Cut], tick: Tick) -> list[Heard]:
+        prompts = []
+        for cut in cuts:
+            prompts.append(self._prompt(cut))
+            mx.eval(prompts[-1])
+            tick()
+        limits = [decoding.token_limit(cut.seconds, cut.options.max_tokens, MOST_TOKENS) for cut in cuts]
+        rows = self._language_model.answer(prompts, self._stop, limits, tick)
+        return [self._heard(cut, row) for cut, row in zip(cuts, rows, strict=True)]
+
+    def _prompt(self, cut: Cut) -> mx.array:
+        """The request with the sound in its place, as embeddings [length, width]."""
+        waveform = self._model._preprocess_audio(samples_of(cut))
+        sound = self._model.encode_speech(waveform)
+        seconds = waveform.shape[1] / self._model.sample_rate
+        tokens, places = self._model._build_prompt_tokens(sound, seconds, context_of(cut) or None)
+        return self._model._merge_speech_text_embeddings(tokens, sound, places)[0]
+
+    def _heard(self, cut: Cut, row: decoding.Row) -> Heard:
+        if row.broken:
+            return Heard(problem=NOT_A_NUMBER)
+        text = self._model.tokenizer.decode(row.tokens, skip_special_tokens=True)
+        segments = spoken_segments(objects(text))
+        if not segments:
+            return plain(text, None, len(row.tokens), row.avg_logprob)
+        # Who is speaker 0 in one piece may be speaker 1 in the next.
+        told = [replace(one, avg_logprob=row.avg_logprob) for one in segments]
+        return Heard(tuple(one if cut.alone else replace(one, speaker=None) for one in told), None, len(row.tokens))
+
+
+class Streamed(Alone):
+    """Checkpoints that hear chunks of some seconds, each after all before it; all times are those of chunks."""
+
+    def __init__(self, model: Any) -> None:
+        chunk = model.chunk_frames * model.speech_tok_compress_ratio / model.sample_rate
+
+        def arguments(cut: Cut) -> Mapping[str, Any]:
+            most = decoding.token_limit(chunk, cut.options.max_tokens, 256)
+            return {"context": context_of(cut) or None, "max_tokens_per_chunk": most}
+
+        super().__init__(model, "acoustic_connector", arguments)
+
+    def _told(self, found: Any) -> Heard:
+        return Heard(tuple(joined(found.segments)), None, found.generation_tokens)
+
+
+def joined(chunks: Iterable[Mapping[str, Any]]) -> Iterator[Segment]:
+    """Chunks of text with their times, cut anywhere, as sentences: each ends with the chunk that ends it."""
+    text, start = "", 0.0
+    for chunk in chunks:
+        start = start if text else chunk["start"]
+        text += chunk["text"]
+        if text.rstrip().endswith(SENTENCE_ENDS):
+            yield Segment(start, chunk["end"], text.strip())
+            text = ""
+    if text.strip():
+        yield Segment(start, math.inf, text.strip())
+
+
+def objects(text: str) -> Iterator[Mapping[str, Any]]:
+    """The whole JSON objects in a text, under our names: a list that breaks off at the limit keeps its beginning."""
+    for match in re.finditer(r"\{[^{}]*\}", text):
+        try:
+            found = json.loads(match[0])
+        except ValueError:
+            continue
+        yield {_KEYS.get(key, key): value for key, value in found.items() if not _is_nan(value)}
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)

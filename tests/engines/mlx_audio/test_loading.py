@@ -1,0 +1,102 @@
+"""What loading refuses: weights that are missing, foreign or misshapen, and whatever would be fetched."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import mlx.core as mx
+import pytest
+
+from mlxbatch.engines import families
+from mlxbatch.engines.mlx_audio.loading import load
+from mlxbatch.errors import SetupError
+from tests.engines.mlx_audio.tiny import NAMED, write
+
+Models = Callable[[str], Path]
+Change = Callable[[dict[str, mx.array]], object]
+
+
+@pytest.fixture
+def copy(models: Models, tmp_path: Path) -> Models:
+    """A tiny directory of one's own."""
+    return lambda name: Path(shutil.copytree(models(name), tmp_path / name))
+
+
+def change(directory: Path, work: Change) -> None:
+    weights = dict(mx.load(str(directory / "model.safetensors")))
+    work(weights)
+    mx.eval(weights)
+    (directory / "model.safetensors").unlink()
+    mx.save_safetensors(str(directory / "model.safetensors"), weights)
+
+
+def refused(directory: Path) -> str:
+    with pytest.raises(SetupError) as caught:
+        load(directory, families.family_of(directory), mx.float32, dequantized=True)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_every_weight_has_to_be_there(copy: Models, name: str) -> None:
+    """The last one, in whichever part of the model that is: mlx-audio would leave it random."""
+    directory = copy(name)
+    change(directory, lambda weights: weights.pop(sorted(weights)[-1]))
+    assert "model.safetensors: lacks the weight" in refused(directory)
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_every_weight_has_to_have_its_shape(copy: Models, name: str) -> None:
+    directory = copy(name)
+    change(directory, lambda weights: weights.update({sorted(weights)[0]: mx.zeros((3, 2))}))
+    message = refused(directory)
+    assert "has shape [3, 2], config.json wants" in message or "lacks the weight" in message
+
+
+def test_a_config_with_fewer_layers_than_the_weights_is_another_model_s(copy: Models) -> None:
+    directory = copy("parakeet")
+    config = json.loads((directory / "config.json").read_text("utf-8"))
+    config["encoder"]["n_layers"] = 1
+    write(directory, "config.json", config)
+    message = refused(directory)
+    assert "holds encoder.layers.1." in message
+    assert message.endswith("a layer that config.json does not have: weights and config do not belong together")
+
+
+def test_weights_that_no_layer_has_are_passed_over(copy: Models) -> None:
+    """Published checkpoints hold the windows and filters of their features, too."""
+    directory = copy("cohere_asr")
+    change(directory, lambda weights: weights.update({"preprocessor.featurizer.window": mx.ones((400,))}))
+    load(directory, families.COHERE, mx.float32, dequantized=True)
+
+
+def test_nothing_is_fetched_where_a_tokenizer_is_another_one(copy: Models, monkeypatch: pytest.MonkeyPatch) -> None:
+    """mlx-audio would take Qwen's from the model hub."""
+    directory = copy("vibevoice_asr")
+    tokenizer = json.loads((directory / "tokenizer.json").read_text("utf-8"))
+    tokenizer["added_tokens"] = [one for one in tokenizer["added_tokens"] if "object_ref" not in one["content"]]
+    write(directory, "tokenizer.json", tokenizer)
+    monkeypatch.setattr(socket.socket, "connect", _no_network)
+    assert refused(directory).startswith(f"{directory}: VibeVoice-ASR cannot be loaded from it: ")
+
+
+def _no_network(*_: object) -> None:
+    raise AssertionError("the network was asked")
+
+
+def test_a_config_that_makes_no_sense_is_one_line(copy: Models) -> None:
+    directory = copy("qwen3_asr")
+    config = json.loads((directory / "config.json").read_text("utf-8"))
+    config["thinker_config"]["audio_config"]["encoder_attention_heads"] = 7
+    write(directory, "config.json", config)
+    assert "\n" not in refused(directory)
+
+
+def test_weights_have_the_dtype_that_was_asked_for(models: Models) -> None:
+    from mlxbatch.engines.mlx_audio.loading import network_of
+
+    network = network_of(load(models("qwen3_asr"), families.QWEN3, mx.float16, dequantized=True))
+    assert network.model.embed_tokens.weight.dtype == mx.float16

@@ -1,0 +1,102 @@
+"""The table of families: whose a config.json is, what may be asked of it, what is said of the rest."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mlxbatch.engines import families
+from mlxbatch.engines.families import (
+    CANARY,
+    COHERE,
+    FAMILIES,
+    MLX_AUDIO,
+    PARAKEET,
+    QWEN3,
+    VIBEVOICE,
+    WHISPER,
+    family_of,
+    ignored,
+    language_problem,
+    refuse,
+    require,
+)
+from mlxbatch.engines.mlx_audio.engine import HEARINGS
+from mlxbatch.engines.registry import ENGINES, VERSIONS
+from mlxbatch.errors import SetupError, UsageError
+from mlxbatch.languages import LANGUAGES
+from mlxbatch.types import TranscribeOptions
+
+
+def test_a_directory_s_family(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "vibevoice"}')
+    assert family_of(tmp_path) is VIBEVOICE
+    (tmp_path / "config.json").write_text('{"model_type": "qwen3_asd"}')
+    with pytest.raises(
+        SetupError, match=r"no engine for a model of type 'qwen3_asd'; did you mean 'qwen3_asr'\? Known"
+    ):
+        family_of(tmp_path)
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{"])
+def test_a_config_that_cannot_be_read_is_named(tmp_path: Path, content: str) -> None:
+    (tmp_path / "config.json").write_text(content)
+    with pytest.raises(SetupError, match=r"config\.json: not"):
+        family_of(tmp_path)
+    (tmp_path / "config.json").unlink()
+    with pytest.raises(SetupError, match=r"config\.json: missing; a model directory holds"):
+        family_of(tmp_path)
+
+
+@pytest.mark.parametrize("family", {id(one): one for one in FAMILIES.values()}.values(), ids=lambda one: one.name)
+def test_an_entry_fits_its_engine(family: families.Family) -> None:
+    assert family.engine in ENGINES
+    assert family.engine in VERSIONS
+    assert 1.0 <= family.segment_seconds <= family.longest
+    assert set(family.languages) <= {*LANGUAGES, "mt"}
+    assert family.takes <= {"language", "prompt", "hotwords", "max_tokens", "translate"}
+    if family.engine == MLX_AUDIO:
+        assert family.module in HEARINGS
+        assert importlib.util.find_spec(f"mlx_audio.stt.models.{family.module}") is not None
+
+
+def test_what_is_not_installed_is_said_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(families, "find_spec", lambda name: None)
+    require(WHISPER)
+    with pytest.raises(SetupError, match=r"Parakeet runs on mlx-audio, .*: pip install 'mlxbatch\[mlx-audio\]'"):
+        require(PARAKEET)
+
+
+def test_languages() -> None:
+    assert language_problem(QWEN3, None) is None
+    assert language_problem(COHERE, "de") is None
+    assert str(language_problem(COHERE, None)).startswith("Cohere ASR does not detect the language: give --language")
+    assert str(language_problem(COHERE, "ru")).startswith("Cohere ASR does not know the language 'ru' (it knows ar, de")
+
+
+def test_a_text_that_would_be_another_one_is_refused() -> None:
+    translate = TranscribeOptions(task="translate", language="de")
+    refuse(WHISPER, translate, detects=True)
+    refuse(CANARY, translate, detects=True)
+    with pytest.raises(UsageError, match="Parakeet does not translate"):
+        refuse(PARAKEET, translate, detects=True)
+    with pytest.raises(UsageError, match="Cohere ASR does not detect the language"):
+        refuse(COHERE, TranscribeOptions(), detects=False)
+
+
+def test_what_changes_nothing_is_said_once_each() -> None:
+    plain = TranscribeOptions()
+    asked = replace(plain, language="en", prompt="x", hotwords=("y",), max_tokens=5, temperatures=(0.0,))
+    assert ignored(PARAKEET, plain) == []
+    assert ignored(WHISPER, asked) == []
+    assert [line.partition(":")[0] for line in ignored(PARAKEET, asked)] == [
+        "Parakeet takes no --language",
+        "Parakeet takes no --prompt",
+        "Parakeet takes no --hotwords",
+        "Parakeet takes no --max-tokens",
+        "Parakeet decodes greedily",
+    ]
+    assert len(ignored(QWEN3, asked)) == 1

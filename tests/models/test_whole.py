@@ -1,0 +1,71 @@
+"""Is a model directory of any family whole."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from mlxbatch.engines.families import COHERE, PARAKEET, QWEN3, WHISPER
+from mlxbatch.errors import SetupError
+from mlxbatch.models.identity import model_sha
+from mlxbatch.models.whole import check_model
+from tests.engines.mlx_audio import tiny
+from tests.models.tiny import write_tiny_whisper
+
+
+@pytest.fixture(scope="module")
+def qwen(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny.qwen3_asr(tmp_path_factory.mktemp("whole") / "qwen")
+
+
+@pytest.fixture
+def copy(qwen: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(qwen, tmp_path / "qwen"))
+
+
+def test_each_by_its_family(qwen: Path, tmp_path: Path) -> None:
+    assert check_model(qwen) is QWEN3
+    assert check_model(tiny.parakeet(tmp_path / "parakeet")) is PARAKEET
+    assert check_model(tiny.cohere_asr(tmp_path / "cohere")) is COHERE
+    assert check_model(write_tiny_whisper(tmp_path / "whisper")) is WHISPER
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json", "preprocessor_config.json"])
+def test_a_file_that_is_missing_is_named(copy: Path, name: str) -> None:
+    (copy / name).unlink()
+    with pytest.raises(SetupError, match=rf"{name}.*: missing, Qwen3-ASR needs it"):
+        check_model(copy)
+
+
+def test_weights_that_are_cut_short_are_named(copy: Path) -> None:
+    weights = copy / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    with pytest.raises(SetupError, match=r"model\.safetensors: no readable safetensors file"):
+        check_model(copy)
+    weights.unlink()
+    with pytest.raises(SetupError, match=r"no \*\.safetensors in it"):
+        check_model(copy)
+
+
+def test_a_program_in_the_directory_is_not_run(copy: Path) -> None:
+    (copy / "tokenization.py").write_text("raise SystemExit")
+    with pytest.raises(SetupError, match=r"tokenization\.py: a program among the model's files"):
+        check_model(copy)
+
+
+def test_no_directory() -> None:
+    with pytest.raises(SetupError, match="no such model directory"):
+        check_model(Path("/nothing/here"))
+
+
+def test_every_setting_counts_for_what_the_model_is(copy: Path) -> None:
+    """A Whisper's is known by three files; others have tokenizers and statistics of many names."""
+    before = model_sha(copy)
+    (copy / "README.md").write_text("new")
+    assert model_sha(copy) == before
+    (copy / "preprocessor_config.json").write_text("{}")
+    changed = model_sha(copy)
+    (copy / "am.mvn").write_text("0 1")
+    assert len({before, changed, model_sha(copy)}) == 3
