@@ -184,23 +184,14 @@ NoSpeech = Annotated[
 ]
 
 
-def overrides(
-    task: str | None,
-    prompt: str | None,
-    hotwords: Sequence[str] | None,
-    max_tokens: int | None,
-    temperatures: Sequence[float] | None,
-    thresholds: tuple[float | None, float | None, float | None],
-) -> dict[str, object]:
-    """The keys of the settings that these options stand over; `thresholds`: compression, log-probability, no speech."""
-    given = {
-        "task": task,
-        "prompt": prompt,
-        "hotwords": hotwords,
-        "max_tokens": max_tokens,
-        "temperatures": temperatures,
-        "compression_ratio_threshold": thresholds[0],
-        "logprob_threshold": thresholds[1],
-        "no_speech_threshold": thresholds[2],
-    }
-    return {f"transcribe.{name}": value for name, value in given.items()}
+# Key of the settings -> the parameter that stands over it.
+KEYS = {
+    "transcribe.task": "task",
+    "transcribe.prompt": "prompt",
+    "transcribe.hotwords": "hotwords",
+    "transcribe.max_tokens": "max_tokens",
+    "transcribe.temperatures": "temperature",
+    "transcribe.compression_ratio_threshold": "compression_ratio_threshold",
+    "transcribe.logprob_threshold": "logprob_threshold",
+    "transcribe.no_speech_threshold": "no_speech_threshold",
+}

@@ -34,6 +34,19 @@ Run the same command again and only new and changed files are done.
 Exit codes: 0 all done, 1 some files failed, 2 usage, 3 environment, 4 another run works on this output.
 """
 
+# Options that stand over the settings of a profile: key -> the parameter's name, by which the context has its value.
+_KEYS = {
+    "transcribe.model": "model",
+    "transcribe.batch_size": "batch_size",
+    "pipeline.workers": "workers",
+    "device.memory_limit": "memory_limit",
+    "governor.on_pressure": "on_pressure",
+    "governor.fallback_model": "fallback_model",
+    "governor.latency_limit": "latency_limit",
+    "state.keep_runs": "keep_runs",
+    **options_decoding.KEYS,
+}
+
 
 def transcribe(
     context: typer.Context,
@@ -108,19 +121,8 @@ def transcribe(
     code = language_code(language) if language else None
     wanted = options.formats_of(formats, list(WRITERS))
     names = options_channels.speakers_of(speakers)
-    overrides: dict[str, object] = {
-        "transcribe.model": model,
-        "transcribe.batch_size": batch_size,
-        "transcribe.channels": options_channels.channels_of(channels),
-        "pipeline.workers": workers,
-        "device.memory_limit": memory_limit,
-        "governor.on_pressure": on_pressure,
-        "governor.fallback_model": fallback_model,
-        "governor.latency_limit": latency_limit,
-        "state.keep_runs": keep_runs,
-    }
-    thresholds = (compression_ratio_threshold, logprob_threshold, no_speech_threshold)
-    overrides |= options_decoding.overrides(task, prompt, hotwords, max_tokens, temperature, thresholds)
+    overrides = {key: context.params[name] for key, name in _KEYS.items()}
+    overrides["transcribe.channels"] = options_channels.channels_of(channels)
     settings = load(profile, preset=preset, overrides=overrides)
     filters = Filters(tuple(include or ()), tuple(exclude or ()), newer_than, min_age or 0.0)
     where = Where(tuple(inputs or ()), files_from, root, output, null, manifest, filters)
