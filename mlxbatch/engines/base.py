@@ -34,7 +34,7 @@ class EngineSpec:
     """All that a worker needs to build an engine, small enough to send to a child process.
 
     `device` holds the fields of `device.DeviceSettings`, as a profile writes them; it is plain data because the parent
-    never imports MLX.
+    never imports MLX. `vad`: the detector's directory, where only speech is to be heard.
     """
 
     engine: str
@@ -45,6 +45,7 @@ class EngineSpec:
     encode_streams: int = 1
     cpu_streams: int = 1
     blas_threads: int | None = None
+    vad: Path | None = None
     device: dict[str, Any] = field(default_factory=dict)
     extra: dict[str, Any] = field(default_factory=dict)
 

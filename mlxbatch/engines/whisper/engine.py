@@ -7,7 +7,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 import mlx.core as mx
@@ -25,8 +25,8 @@ from mlxbatch.engines.whisper.tokens import Vocabulary, multilingual
 from mlxbatch.engines.whisper.windows import (
     FRAMES_PER_STAMP,
     SAMPLE_RATE,
-    SECONDS_PER_STAMP,
     WINDOW_FRAMES,
+    WINDOW_SAMPLES,
     WINDOW_STAMPS,
     Piece,
     Window,
@@ -34,10 +34,13 @@ from mlxbatch.engines.whisper.windows import (
     is_silence,
     needs_retry,
     pieces,
+    window_from,
 )
 from mlxbatch.errors import OutOfMemory
 from mlxbatch.models.check import check_whisper
-from mlxbatch.types import Job, JobFailed, Output, Readings, Segment, Span, WindowStats
+from mlxbatch.types import JobFailed, Output, Readings, Segment, Span, WindowStats
+from mlxbatch.vad import detector
+from mlxbatch.vad.ahead import Heard, SpeechAhead
 
 # Windows a slot has to finish, after the device ran out of memory, before as many again are tried.
 RECOVERY = 4
@@ -86,10 +89,12 @@ class WhisperEngine:
             self._rules = Rules(self._vocabulary, files.dims.n_vocab)
             with device.device_errors():
                 self._network = network.load(list(files.weights), config, self._dtype)
+                self._listeners = detector.load(spec.vad) if spec.vad else {}
             streams = (spec.encode_rows, spec.encode_streams, spec.blas_threads)
             self._encoders = EncoderStreams(self._network.encoder, *streams)
             undo.callback(self._encoders.close)
             self._exit = undo.pop_all()
+        self._ahead: SpeechAhead | None = None
         self._outputs: deque[Output | JobFailed] = deque()
         self._spans: list[Span] = []
         self._work = device.Work()
@@ -99,8 +104,15 @@ class WhisperEngine:
     def run(self, jobs: Jobs, admit: Admit) -> Iterator[Output | JobFailed]:
         self._seat_none()
         self._limit, self._well = self._spec.batch_size, 0
-        ahead, streams = 2 * self._spec.batch_size, self._spec.cpu_streams
-        self._queue = WindowQueue(jobs, ahead, self._features, self._open, self._skip, streams)
+        with self._listening() as self._ahead:
+            look_ahead, streams = 2 * self._spec.batch_size, self._spec.cpu_streams
+            self._queue = WindowQueue(
+                jobs, look_ahead, self._features, self._open, self._skip, streams, self._ahead
+            )
+            yield from self._drain(admit)
+
+    def _drain(self, admit: Admit) -> Iterator[Output | JobFailed]:
+        """All windows of the queue, until no job comes any more."""
         while True:
             try:
                 with device.device_errors():
@@ -113,6 +125,18 @@ class WhisperEngine:
                 yield self._outputs.popleft()
             if not self._seated and self._queue.exhausted:
                 return
+
+    @contextmanager
+    def _listening(self) -> Iterator[SpeechAhead | None]:
+        """Where there is a model for it, speech is found ahead as long as jobs are worked on."""
+        if not self._listeners:
+            yield None
+            return
+        ahead = SpeechAhead(self._listeners, WINDOW_SAMPLES)
+        try:
+            yield ahead
+        finally:
+            ahead.close()
 
     def _seat_none(self) -> None:
         max_tokens = self._dims.n_text_ctx // 2
@@ -129,21 +153,24 @@ class WhisperEngine:
         hidden = 12 * dims.n_audio_ctx * dims.n_audio_state * size
         cross = 2 * 2 * dims.n_text_layer * dims.n_audio_ctx * dims.n_text_state * size
         cache = 2 * dims.n_text_layer * dims.n_text_ctx * dims.n_text_state * size
+        samples += detector.ROW_BYTES if self._listeners else 0
         return samples + mel + scores + hidden + cross + cache + 8 * dims.n_vocab * 4
 
     def weights(self) -> int:
-        return sum(array.nbytes for _, array in network.flat(self._network))
+        listeners = sum(listener.nbytes for listener in self._listeners.values())
+        return listeners + sum(array.nbytes for _, array in network.flat(self._network))
 
     def memory_limit(self) -> int:
         return self._memory_limit
 
     def readings(self) -> Readings:
-        spans, self._spans = tuple(self._spans), []
+        heard = self._ahead.spans() if self._ahead else []
+        spans, self._spans = (*self._spans, *heard), []
         return replace(self.pulse(), spans=spans)
 
     def pulse(self) -> Readings:
-        now = device.readings(self._work)
-        return replace(now, progress=now.progress + self._encoders.calls)
+        now, ahead = device.readings(self._work), self._ahead
+        return replace(now, progress=now.progress + self._encoders.calls + (ahead.steps if ahead else 0))
 
     def reclaim(self) -> None:
         device.reclaim()
@@ -153,12 +180,19 @@ class WhisperEngine:
 
     # ---- a window comes in
 
-    def _open(self, job: Job) -> Window | None:
-        language = job.options.language
-        if language is None or language in (self._languages or ("en",)):
-            return Window(job, language=language)
-        self._outputs.append(JobFailed(job.id, f"the model does not know the language {language!r}"))
-        return None
+    def _open(self, heard: Heard) -> Window | None:
+        job, language = heard.job, heard.job.options.language
+        if heard.problem:
+            self._outputs.append(JobFailed(job.id, heard.problem))
+            return None
+        if language is not None and language not in (self._languages or ("en",)):
+            self._outputs.append(JobFailed(job.id, f"the model does not know the language {language!r}"))
+            return None
+        window = window_from(job, heard.speech, language=language)
+        if window is None:
+            nothing = WindowStats(0.0, job.seconds, tokens=0, latency=0.0)
+            self._outputs.append(Output(job.id, 0, (), nothing, last=True, language=language))
+        return window
 
     def _features(self, window: Window) -> mx.array:
         return log_mel(window.samples, self._dims.n_mels, self._dtype, window.frames)
@@ -316,14 +350,12 @@ class WhisperEngine:
         return True
 
     def _segment(self, piece: Piece, seated: Seated, trial: Trial, ratio: float) -> Segment:
-        window = seated.window
-        times = (window.start + stamp * SECONDS_PER_STAMP for stamp in (piece.start, piece.end))
-        start, end = (round(min(t, window.job.seconds), 3) for t in times)
+        start, end = (round(time, 3) for time in seated.window.times(piece))
         return Segment(
             start=start,
             end=end,
             text=self._vocabulary.text(piece.tokens).strip(),
-            channel=window.job.channel,
+            channel=seated.window.job.channel,
             avg_logprob=trial.avg_logprob,
             no_speech_prob=seated.no_speech_prob,
             compression_ratio=ratio,
@@ -343,7 +375,7 @@ class WhisperEngine:
         """Put out a finished window; returns the one that follows it."""
         following = window.following(advance * FRAMES_PER_STAMP, language)
         spoken = tuple(segment for segment in segments if segment.text and segment.end > segment.start)
-        stats = WindowStats(window.start, window.seconds, tokens, latency, attempts)
+        stats = WindowStats(window.start, window.end - window.start, tokens, latency, attempts)
         self._outputs.append(
             Output(window.job.id, window.index, spoken, stats, last=following is None, language=language)
         )
