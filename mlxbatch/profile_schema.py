@@ -69,6 +69,7 @@ class Transcribe(Section):
     dtype: Literal["float32", "float16", "bfloat16"] = Field(
         default="float32", description='"float32", "float16" or "bfloat16"'
     )
+    vad: bool = Field(default=True, description="true (only speech is heard) or false")
     encode_rows: int = Field(default=8, ge=1, le=64, description="a whole number of windows from 1 to 64")
     encode_streams: int = Field(default=1, ge=1, le=16, description="a whole number from 1 to 16")
     cpu_streams: int = Field(default=1, ge=1, le=16, description="a whole number from 1 to 16")

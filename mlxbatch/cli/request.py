@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,12 @@ from mlxbatch import blas
 from mlxbatch.cli.log import Level
 from mlxbatch.discover import Found, discover, read_list
 from mlxbatch.engines.base import EngineSpec
-from mlxbatch.engines.registry import VERSIONS
-from mlxbatch.errors import UsageError, show
+from mlxbatch.engines.registry import DETECTING, VERSIONS
+from mlxbatch.errors import SetupError, UsageError, show
 from mlxbatch.governor import Policy
 from mlxbatch.ledger import inference_key, rendering_key
 from mlxbatch.models import catalogue
-from mlxbatch.models.resolve import resolve
+from mlxbatch.models.resolve import ResolvedModel, resolve
 from mlxbatch.overseer import Oversight
 from mlxbatch.pacing import clock
 from mlxbatch.profile import Loaded, parse_bytes
@@ -24,6 +24,9 @@ from mlxbatch.profile_schema import Profile
 from mlxbatch.runner import ModelKey, RunSettings
 from mlxbatch.types import TranscribeOptions
 from mlxbatch.words import count
+
+
+VAD = "silero-vad"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +97,18 @@ class Request:
 
     @property
     def options(self) -> TranscribeOptions:
-        return TranscribeOptions(language=self.language)
+        return TranscribeOptions(language=self.language, vad=self.profile.transcribe.vad)
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The engine that will work, and its model."""
+    """The engine that will work, its model, and what finds speech for it, if anything does."""
 
     engine: str
     name: str
     sha: str
     path: Path | None = None
+    vad: ResolvedModel | None = None
     extra: dict[str, Any] = field(default_factory=dict)
 
 
@@ -127,6 +131,7 @@ def engine_spec(profile: Profile, chosen: Chosen) -> EngineSpec:
         encode_streams=settings.encode_streams,
         cpu_streams=settings.cpu_streams,
         blas_threads=device.blas_threads,
+        vad=chosen.vad.path if chosen.vad else None,
         device={
             "kind": device.kind,
             "memory_limit": device.memory_limit,
@@ -141,7 +146,19 @@ def engine_spec(profile: Profile, chosen: Chosen) -> EngineSpec:
 def choose_all(request: Request, *, offline: bool, say: Callable[[str], None]) -> list[Chosen]:
     """The model asked for, and the one that takes over from it where the profile names one."""
     fallback = request.profile.governor.fallback_model
-    return [choose(name, offline=offline, say=say) for name in (request.model, fallback) if name]
+    chosen = [choose(name, offline=offline, say=say) for name in (request.model, fallback) if name]
+    if not request.options.vad or not any(one.engine in DETECTING for one in chosen):
+        return chosen
+    vad = detector(offline=offline, say=say)
+    return [replace(one, vad=vad) if one.engine in DETECTING else one for one in chosen]
+
+
+def detector(*, offline: bool, say: Callable[[str], None]) -> ResolvedModel:
+    """What finds speech, fetched where it is missing, unless `offline`; SetupError where it cannot be had."""
+    try:
+        return resolve(VAD, offline=offline, say=say)
+    except SetupError as error:
+        raise SetupError(f"{error}; or hear everything, with --no-vad") from error
 
 
 def model_key(request: Request, chosen: Chosen) -> ModelKey:
@@ -151,6 +168,7 @@ def model_key(request: Request, chosen: Chosen) -> ModelKey:
         engine_version=VERSIONS[chosen.engine],
         options=request.options,
         dtype=request.profile.transcribe.dtype,
+        vad_sha=chosen.vad.sha if chosen.vad else "",
     )
     return ModelKey(chosen.name, key, chosen.sha)
 

@@ -35,6 +35,7 @@ def transcribe(
     model: options.Model = None,
     profile: options.ProfileName = None,
     language: options.Language = None,
+    vad: options.Vad = None,
     formats: options.Formats = "txt",
     batch_size: options.BatchSize = None,
     workers: options.Workers = None,
@@ -80,6 +81,7 @@ def transcribe(
     wanted = options.formats_of(formats, list(WRITERS))
     overrides = {
         "transcribe.model": model,
+        "transcribe.vad": vad,
         "transcribe.batch_size": batch_size,
         "pipeline.workers": workers,
         "device.memory_limit": memory_limit,

@@ -57,14 +57,10 @@ def _tensor(tensor: memoryview, name: str) -> Iterator[tuple[str, Tensor]]:
     if (TENSOR_TYPE, FLOAT) not in fields:
         return
     shape = [dim for number, value in fields if number == TENSOR_DIMS for dim in _varints(value)]
-    data = b"".join(value for number, value in fields if number in (TENSOR_RAW, TENSOR_FLOATS) and _is_bytes(value))
+    data = b"".join([*_messages(tensor, TENSOR_RAW), *_messages(tensor, TENSOR_FLOATS)])
     if len(data) != 4 * math.prod(shape):
         raise ValueError(f"{name!r} of shape {shape} cannot take {len(data)} bytes")
     yield name, np.frombuffer(data, "<f4").reshape(shape).astype(np.float32)
-
-
-def _is_bytes(value: Value) -> bool:
-    return isinstance(value, memoryview)
 
 
 def _varints(value: Value) -> list[int]:

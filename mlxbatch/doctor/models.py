@@ -28,12 +28,15 @@ def _wanted(case: Case) -> tuple[str, ...]:
     if loaded is None:
         return ()
     profile = loaded.profile
-    return tuple(dict.fromkeys(name for name in (profile.transcribe.model, profile.governor.fallback_model) if name))
+    vad = "silero-vad" if profile.transcribe.vad else ""
+    names = (profile.transcribe.model, profile.governor.fallback_model, vad)
+    return tuple(dict.fromkeys(name for name in names if name))
 
 
 def _catalogue_model(name: str, download: int, *, wanted: bool) -> Iterator[Finding]:
     from mlxbatch.models.cache import model_directory
-    from mlxbatch.models.check import check_whisper
+    from mlxbatch.models.catalogue import find
+    from mlxbatch.models.kinds import kind_of
 
     whose = f"{name}{', the profile names it' if wanted else ''}"
     directory = model_directory(name)
@@ -43,7 +46,7 @@ def _catalogue_model(name: str, download: int, *, wanted: bool) -> Iterator[Find
         yield Finding("warning", "models", what, remedy) if wanted else Finding("ok", "models", what)
         return
     try:
-        check_whisper(directory)
+        kind_of(find(name)).check(directory)
     except SetupError as error:
         yield Finding("problem", "models", f"{whose}: not whole: {error}", remedy)
     else:

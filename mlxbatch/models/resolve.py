@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Literal
 
 from mlxbatch.errors import SetupError, show
-from mlxbatch.models import catalogue
+from mlxbatch.models import catalogue, kinds
 from mlxbatch.models.cache import model_directory
 from mlxbatch.models.catalogue import CatalogueModel
-from mlxbatch.models.check import check_whisper
 from mlxbatch.models.fetch import pull
 from mlxbatch.models.identity import model_sha
 from mlxbatch.words import nearest, size
@@ -53,7 +52,7 @@ def resolve(name: str, *, offline: bool, say: Say) -> ResolvedModel:
     model, it cannot be fetched, or it is not whole.
     """
     path = _locate(name, offline=offline, say=say)
-    check_whisper(path)
+    kinds.kind_of(catalogue.find(name)).check(path)
     return ResolvedModel(name, path, model_sha(path))
 
 

@@ -15,6 +15,7 @@ import mlx.core as mx
 from mlxbatch.types import Job, Span
 from mlxbatch.vad.band import SAMPLE_RATE, is_narrow
 from mlxbatch.vad.detector import Detector, Probabilities
+from mlxbatch.vad.level import gain
 from mlxbatch.vad.network import SileroNetwork
 from mlxbatch.vad.speech import Interval, speech_intervals
 
@@ -53,7 +54,7 @@ class SpeechAhead:
 
     def take(self, *, wait: bool) -> list[Heard]:
         """What is done; waits for one where `wait` and one is pending."""
-        found = []
+        found: list[Heard] = []
         with suppress(queue.Empty):
             while self.pending:
                 found.append(self._heard.get(block=wait and not found))
@@ -88,7 +89,8 @@ class SpeechAhead:
             if job is None:
                 return False
             narrow = is_narrow(job.samples)
-            self._detectors[NARROW if narrow else SAMPLE_RATE].join(job, job.samples[:: 2 if narrow else 1])
+            heard = job.samples[:: 2 if narrow else 1]
+            self._detectors[NARROW if narrow else SAMPLE_RATE].join(job, heard, gain(heard))
         return True
 
     def _advance(self, rate: int) -> None:
@@ -99,7 +101,7 @@ class SpeechAhead:
             found = self._chunk(detector)
         except (RuntimeError, MemoryError) as error:
             self._detectors[rate] = Detector(self._networks[rate])
-            for job in detector.keys():
+            for job in detector.under_way():
                 self._heard.put(Heard(job, [], f"its speech cannot be told from silence: {error}"))
             return
         self.steps += 1

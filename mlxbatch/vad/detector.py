@@ -28,6 +28,7 @@ class Row(Generic[Key]):
 
     key: Key
     samples: Samples
+    gain: float
     at: int = 0
     found: list[Probabilities] = field(default_factory=list)
 
@@ -52,10 +53,10 @@ class Detector(Generic[Key]):
     def live(self) -> int:
         return ROWS - self.free
 
-    def join(self, key: Key, samples: Samples) -> None:
-        """Seat a recording, samples at the network's rate, in a free row."""
+    def join(self, key: Key, samples: Samples, gain: float = 1.0) -> None:
+        """Seat a recording, samples at the network's rate, in a free row; it is heard `gain` times as loud."""
         index = self._rows.index(None)
-        self._rows[index] = Row(key, samples)
+        self._rows[index] = Row(key, samples, gain)
         keep = mx.arange(ROWS)[:, None] != index
         self._state = State(self._state.hidden * keep, self._state.cell * keep)
 
@@ -70,7 +71,7 @@ class Detector(Generic[Key]):
         self._state = state
         return self._take({index: np.array(row) for index, row in found.items()})
 
-    def keys(self) -> list[Key]:
+    def under_way(self) -> list[Key]:
         """The recordings under way."""
         return [row.key for _, row in self._live()]
 
@@ -85,7 +86,7 @@ class Detector(Generic[Key]):
         steps = -(-(end - row.at * step) // step)
         chunk = np.zeros(context + steps * step, np.float32)
         chunk[max(0, -begin) : end - begin] = row.samples[max(0, begin) : end]
-        return mx.array(chunk)
+        return mx.array(chunk * np.float32(row.gain))
 
     def _recur(self, gates: dict[int, mx.array]) -> tuple[State, dict[int, mx.array]]:
         steps = max((len(row) for row in gates.values()), default=0)

@@ -106,9 +106,7 @@ class WhisperEngine:
         self._limit, self._well = self._spec.batch_size, 0
         with self._listening() as self._ahead:
             look_ahead, streams = 2 * self._spec.batch_size, self._spec.cpu_streams
-            self._queue = WindowQueue(
-                jobs, look_ahead, self._features, self._open, self._skip, streams, self._ahead
-            )
+            self._queue = WindowQueue(jobs, look_ahead, self._features, self._open, self._skip, streams, self._ahead)
             yield from self._drain(admit)
 
     def _drain(self, admit: Admit) -> Iterator[Output | JobFailed]:
