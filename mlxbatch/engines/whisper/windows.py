@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mlxbatch.types import Job, TranscribeOptions
-from mlxbatch.vad.cuts import Cut, cut_from
+from mlxbatch.vad.cuts import cut_from
 from mlxbatch.vad.speech import Interval
 
 SAMPLE_RATE = 16_000
@@ -28,19 +28,19 @@ SECONDS_PER_STAMP = 0.02
 # 30 s and with 8 s of margin, 7.82 % with 6 and 5 s, 8.22 % with 3 s.
 MARGIN_FRAMES = 800
 BUCKET_FRAMES = 500
-KEEP_SAMPLES = 2 * SAMPLE_RATE
+APART_SAMPLES = SAMPLE_RATE
 
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """At most 30 s of a job, `cut` from its `speech`; `index` counts the job's windows.
+    """At most 30 s of a job, `cut` from its `speech` (samples); `index` counts the job's windows.
 
     `full`: to be encoded as 30 s whatever its length, because its text at its own length was doubtful; `rung` is where
     on the temperature ladder it goes on; `entered` is when it first entered a batch (time.monotonic).
     """
 
     job: Job
-    cut: Cut
+    cut: Interval
     speech: Sequence[Interval]
     index: int = 0
     language: str | None = None
@@ -50,16 +50,16 @@ class Window:
     samples: NDArray[np.float32] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "samples", self.cut.samples(self.job.samples))
+        object.__setattr__(self, "samples", self.job.samples[slice(*self.cut)])
 
     @property
     def start(self) -> float:
-        """Seconds from the recording's start, as `end`; what lies between need not all be heard."""
-        return self.cut.start / SAMPLE_RATE
+        """Seconds from the recording's start, as `end`."""
+        return self.cut[0] / SAMPLE_RATE
 
     @property
     def end(self) -> float:
-        return self.cut.end / SAMPLE_RATE
+        return self.cut[1] / SAMPLE_RATE
 
     @property
     def end_stamp(self) -> int:
@@ -91,13 +91,13 @@ class Window:
 
     def times(self, piece: Piece) -> tuple[float, float]:
         """When a piece of its text begins and ends in the recording, in seconds."""
-        start, end = (stamp * FRAMES_PER_STAMP * FRAME_SAMPLES for stamp in (piece.start, piece.end))
-        return self.cut.start_of(start) / SAMPLE_RATE, self.cut.end_of(end) / SAMPLE_RATE
+        start, end = (self.start + stamp * SECONDS_PER_STAMP for stamp in (piece.start, piece.end))
+        return min(start, self.end), min(end, self.end)
 
     def following(self, advance: int, language: str | None) -> Window | None:
         """The window `advance` frames on; None where nobody speaks after that."""
-        position = advance * FRAME_SAMPLES
-        at = self.cut.end if position >= len(self.cut) else self.cut.start_of(position)
+        start, end = self.cut
+        at = min(start + advance * FRAME_SAMPLES, end)
         return window_from(self.job, self.speech, at, self.index + 1, language)
 
 
@@ -105,7 +105,7 @@ def window_from(
     job: Job, speech: Sequence[Interval], at: int = 0, index: int = 0, language: str | None = None
 ) -> Window | None:
     """The next window of a job's speech from sample `at` on; None where there is none."""
-    cut = cut_from(speech, at, WINDOW_SAMPLES, KEEP_SAMPLES)
+    cut = cut_from(speech, at, WINDOW_SAMPLES, APART_SAMPLES)
     return None if cut is None else Window(job, cut, speech, index, language)
 
 
