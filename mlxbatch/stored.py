@@ -81,7 +81,8 @@ def inference_key(
 ) -> str:
     """The same for runs that must give the same transcript of the same content, else different.
 
-    `vad_sha` is that of the speech detector, where one is asked. Content is compared apart, by its hash. Nothing about speed belongs here: workers, batch size, profile.
+    `vad_sha` is the speech detector's, where one is asked. Content is compared apart, by its hash. Nothing about speed
+    belongs here: workers, batch size, profile.
     """
     facts = {
         "model": model_sha,

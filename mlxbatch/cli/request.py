@@ -25,7 +25,6 @@ from mlxbatch.runner import ModelKey, RunSettings
 from mlxbatch.types import TranscribeOptions
 from mlxbatch.words import count
 
-
 VAD = "silero-vad"
 
 

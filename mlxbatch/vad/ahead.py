@@ -43,6 +43,7 @@ class SpeechAhead:
         self._inbox: queue.Queue[Job | None] = queue.Queue()
         self._heard: queue.Queue[Heard] = queue.Queue()
         self._spans: deque[Span] = deque()
+        self._closed = False
         self.pending = 0
         self.steps = 0  # chunks that are done: a sign of life for whoever waits
         self._thread = threading.Thread(target=self._work, name="vad", daemon=True)
@@ -67,7 +68,8 @@ class SpeechAhead:
 
     def close(self) -> None:
         """End the thread after the chunk it is at; what is pending is forgotten."""
-        self._inbox.put(None)
+        self._closed = True
+        self._inbox.put(None)  # wakes it
         self._thread.join()
 
     # ---- on the thread
@@ -86,12 +88,12 @@ class SpeechAhead:
                 job = self._inbox.get(block=not any(detector.live for detector in self._detectors.values()))
             except queue.Empty:
                 break
-            if job is None:
+            if job is None or self._closed:
                 return False
             narrow = is_narrow(job.samples)
             heard = job.samples[:: 2 if narrow else 1]
             self._detectors[NARROW if narrow else SAMPLE_RATE].join(job, heard, gain(heard))
-        return True
+        return not self._closed
 
     def _advance(self, rate: int) -> None:
         detector, began = self._detectors[rate], time.monotonic()

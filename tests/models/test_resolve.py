@@ -53,7 +53,10 @@ def test_a_directory_is_checked(tmp_path: Path) -> None:
         ("./nothing", "./nothing: no such model directory"),
         ("/nothing/at/all", "/nothing/at/all: no such model directory"),
         ("~nobody-of-that-name/model", "~nobody-of-that-name/model: no such model directory"),
-        ("whisper-bse", "unknown model 'whisper-bse'; did you mean 'whisper-base'? Known: silero-vad, whisper-base; or a dir"),
+        (
+            "whisper-bse",
+            "unknown model 'whisper-bse'; did you mean 'whisper-base'? Known: silero-vad, whisper-base; or a dir",
+        ),
         ("Whisper_Base", "unknown model 'Whisper_Base'; did you mean 'whisper-base'? Known"),
         ("xyz", "unknown model 'xyz'. Known: silero-vad, whisper-base; or a directory, or a hub id such as org/name"),
         ("", "unknown model ''. Known"),

@@ -28,6 +28,9 @@ SECONDS_PER_STAMP = 0.02
 # 30 s and with 8 s of margin, 7.82 % with 6 and 5 s, 8.22 % with 3 s.
 MARGIN_FRAMES = 800
 BUCKET_FRAMES = 500
+# A pause longer than this divides two windows. On two calls of 134 s, each channel by itself (Whisper base): without
+# looking for speech a word error rate of 50 % and turns that begin 2.5 s (median) from where they do; with 1 s here
+# 24 % and 0.16 s, with 2 s 24 % and 0.22 s; merged up to 30 s whatever the pause, 52 % and 0.29 s.
 APART_SAMPLES = SAMPLE_RATE
 
 

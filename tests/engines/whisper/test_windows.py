@@ -88,9 +88,7 @@ def whole(samples: NDArray[np.float32], at: int = 0, number: int = 0) -> Window:
     return window
 
 
-@pytest.mark.parametrize(
-    ("count", "stamps"), [(1, 1), (160, 1), (320, 1), (321, 2), (1500, 5), (480_000, 1500)]
-)
+@pytest.mark.parametrize(("count", "stamps"), [(1, 1), (160, 1), (320, 1), (321, 2), (1500, 5), (480_000, 1500)])
 def test_the_last_timestamp_that_the_audio_allows(count: int, stamps: int) -> None:
     assert whole(noise(count)).end_stamp == stamps
 
