@@ -103,6 +103,7 @@ class WhisperEngine:
 
     def run(self, jobs: Jobs, admit: Admit) -> Iterator[Output | JobFailed]:
         self._seat_none()
+        self._outputs.clear()  # of a run that was given up
         self._limit, self._well = self._spec.batch_size, 0
         with self._listening() as self._ahead:
             look_ahead, streams = 2 * self._spec.batch_size, self._spec.cpu_streams
