@@ -72,7 +72,7 @@ def test_a_missing_tensor_and_a_wrong_shape_are_named(tmp_path: Path) -> None:
     both = stored(16_000) | stored(8_000)
     name = BRANCHES[8_000] + "decoder.rnn.weight_hh"
     less = {key: value for key, value in both.items() if key != name}
-    with pytest.raises(ValueError, match="silero_vad.onnx: the tensor .*weight_hh is missing"):
+    with pytest.raises(ValueError, match=r"silero_vad.onnx: the tensor .*weight_hh is missing"):
         convert_silero(write(tmp_path / "a", silero(less)), tmp_path / "made")
     with pytest.raises(ValueError, match=r"lstm.hidden has shape \[128, 4\], \[128, 512\] is needed"):
         convert_silero(write(tmp_path / "b", silero(both | {name: np.zeros((4, 128))})), tmp_path / "made")
