@@ -45,6 +45,11 @@ def step_taken(facts: Mapping[str, Any]) -> str:
     return "cache" if facts.get("why") == "cache" and facts.get("was", step) == step else step
 
 
+def on_device(span: Span) -> bool:
+    """Whether a span is the device's own work: the others run on the CPU beside it."""
+    return span.stage not in ("features", "vad")
+
+
 @dataclass(slots=True)
 class Busy:
     """Seconds in which at least one span was at work, of spans in the order in which they begin; none is kept.
@@ -167,8 +172,9 @@ class RunStats:
         # it took, so it belongs in the log and not in these sums.
         for span in readings.spans:
             if span.stage != "features":
-                self.device.add(span)
                 self.stages.setdefault(span.stage, Busy()).add(span)
+            if on_device(span):
+                self.device.add(span)
 
     def event(self, kind: str, facts: Mapping[str, Any]) -> None:
         """Take an event of the run (see runlog): what happens is counted, a sample's shares averaged."""

@@ -90,6 +90,7 @@ class Transcribe(Section):
     segment_seconds: float | None = Field(
         default=None, ge=1, le=3600, description="seconds from 1 to 3600; not for Whisper, whose windows are 30 s"
     )
+    vad: bool = Field(default=True, description="true (only speech is heard) or false")
     encode_rows: int = Field(default=8, ge=1, le=64, description="a whole number of windows from 1 to 64")
     encode_streams: int = Field(default=1, ge=1, le=16, description="a whole number from 1 to 16")
     cpu_streams: int = Field(default=1, ge=1, le=16, description="a whole number from 1 to 16")

@@ -78,10 +78,13 @@ def unpack_outputs(packed: bytes) -> dict[bytes, int]:
     return dict(zip(parts[::2], map(int, parts[1::2]), strict=True))
 
 
-def inference_key(*, model_sha: str, engine: str, engine_version: str, options: TranscribeOptions, dtype: str) -> str:
+def inference_key(
+    *, model_sha: str, engine: str, engine_version: str, options: TranscribeOptions, dtype: str, vad_sha: str = ""
+) -> str:
     """The same for runs that must give the same transcript of the same content, else different.
 
-    Content is compared apart, by its hash. Nothing about speed belongs here: workers, batch size, profile.
+    `vad_sha` is the speech detector's, where one is asked. Content is compared apart, by its hash. Nothing about speed
+    belongs here: workers, batch size, profile.
     """
     facts = {
         "model": model_sha,
@@ -89,6 +92,7 @@ def inference_key(*, model_sha: str, engine: str, engine_version: str, options: 
         "options": _changing(options),
         "dtype": dtype,
     }
+    facts |= {"vad": vad_sha} if vad_sha else {}
     text = json.dumps(_numbers_as_floats(facts), sort_keys=True)
     return hashlib.blake2b(text.encode("ascii"), digest_size=16).hexdigest()
 

@@ -35,9 +35,19 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 @pytest.fixture(scope="session")
-def whisper_base() -> Path:
-    """The real Whisper base ($MLXBATCH_CACHE, else the user's cache), pulled when it is missing."""
-    model = catalogue.find("whisper-base")
+def silero_vad() -> Path:
+    """The real Silero VAD ($MLXBATCH_CACHE, else the user's cache), pulled when it is missing."""
+    return _pulled("silero-vad")
+
+
+@pytest.fixture(scope="session")
+def whisper_base(silero_vad: Path) -> Path:
+    """The real Whisper base, with Silero VAD beside it, which every run of it needs."""
+    return _pulled("whisper-base")
+
+
+def _pulled(name: str) -> Path:
+    model = catalogue.find(name)
     assert model is not None
     return pull(model, print)
 

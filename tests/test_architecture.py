@@ -39,6 +39,9 @@ MAY_IMPORT_MLX = (
     "mlxbatch.engines.mlx_audio",
     "mlxbatch.models.residency",
     "mlxbatch.selftest",
+    "mlxbatch.vad.ahead",
+    "mlxbatch.vad.detector",
+    "mlxbatch.vad.network",
 )
 ADAPTER = "mlxbatch.engines.mlx_audio"
 PURE = (
@@ -65,6 +68,7 @@ PURE = (
     "watchdog",
     "durations",
     "models.lru",
+    *(f"vad.{name}" for name in ("layout", "speech", "cuts", "band", "level")),
 )
 PURE += (
     "words",

@@ -93,6 +93,9 @@ def test_each_fact_that_changes_the_result_changes_the_inference_key() -> None:
         key(replace(options, compression_ratio_threshold=2.5)),
         key(replace(options, logprob_threshold=-0.5)),
         key(replace(options, no_speech_threshold=0.5)),
+        key(replace(options, vad=True)),
+        key(replace(options, vad=True), vad_sha="v"),
+        key(replace(options, vad=True), vad_sha="w"),
     ]
     assert len({key(), *others}) == len(others) + 1
     assert key() == key(replace(options, temperatures=(0, 0.2, 0.4, 0.6, 0.8, 1)))

@@ -129,6 +129,16 @@ Language = Annotated[
         show_default=False,
     ),
 ]
+Vad = Annotated[
+    bool | None,
+    typer.Option(
+        "--vad/--no-vad",
+        envvar="MLXBATCH_VAD",
+        help="Hear speech only, as Silero VAD finds it, or everything. Default: the profile's, mostly speech only.",
+        rich_help_panel=PANEL_HOW,
+        show_default=False,
+    ),
+]
 Formats = Annotated[
     str,
     typer.Option(

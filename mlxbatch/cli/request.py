@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -14,16 +14,16 @@ from mlxbatch.cli.log import Level
 from mlxbatch.discover import Found, discover
 from mlxbatch.engines.base import EngineSpec
 from mlxbatch.engines.families import WHISPER, family_of, ignored, refuse, require
-from mlxbatch.engines.registry import VERSIONS
+from mlxbatch.engines.registry import DETECTING, VERSIONS
 from mlxbatch.engines.whisper.abilities import Abilities
-from mlxbatch.errors import UsageError, show
+from mlxbatch.errors import SetupError, UsageError, show
 from mlxbatch.file_list import read_list
 from mlxbatch.filters import Filters
 from mlxbatch.governor import Policy
 from mlxbatch.headerless import rules
 from mlxbatch.ledger import inference_key, rendering_key
 from mlxbatch.manifest import read_manifest
-from mlxbatch.models.resolve import resolve
+from mlxbatch.models.resolve import ResolvedModel, resolve
 from mlxbatch.overseer import Oversight
 from mlxbatch.pacing import clock
 from mlxbatch.profile import Loaded, parse_bytes
@@ -31,6 +31,8 @@ from mlxbatch.profile_schema import Profile
 from mlxbatch.runner import ModelKey, RunSettings
 from mlxbatch.types import TranscribeOptions
 from mlxbatch.wishes import check_speakers
+
+VAD = "silero-vad"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,17 +124,19 @@ class Request:
             prompt=settings.prompt,
             hotwords=tuple(settings.hotwords),
             max_tokens=settings.max_tokens,
+            vad=settings.vad,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The engine that will work, and its model."""
+    """The engine that will work, its model, and what finds speech for it, if anything does."""
 
     engine: str
     name: str
     sha: str
     path: Path | None = None
+    vad: ResolvedModel | None = None
     extra: dict[str, Any] = field(default_factory=dict)
 
 
@@ -161,6 +165,7 @@ def engine_spec(profile: Profile, chosen: Chosen) -> EngineSpec:
         encode_streams=settings.encode_streams,
         cpu_streams=settings.cpu_streams,
         blas_threads=device.blas_threads,
+        vad=chosen.vad.path if chosen.vad else None,
         device={
             "kind": device.kind,
             "memory_limit": device.memory_limit,
@@ -187,7 +192,19 @@ def conditions(request: Request, chosen: Chosen) -> dict[str, Any]:
 def choose_all(request: Request, *, offline: bool, say: Callable[[str], None]) -> list[Chosen]:
     """The model asked for, and the one that takes over from it where the profile names one."""
     fallback = request.profile.governor.fallback_model
-    return [choose(name, offline=offline, say=say) for name in (request.model, fallback) if name]
+    chosen = [choose(name, offline=offline, say=say) for name in (request.model, fallback) if name]
+    if not request.options.vad or not any(one.engine in DETECTING for one in chosen):
+        return chosen
+    vad = detector(offline=offline, say=say)
+    return [replace(one, vad=vad) if one.engine in DETECTING else one for one in chosen]
+
+
+def detector(*, offline: bool, say: Callable[[str], None]) -> ResolvedModel:
+    """What finds speech, fetched where it is missing, unless `offline`; SetupError where it cannot be had."""
+    try:
+        return resolve(VAD, offline=offline, say=say)
+    except SetupError as error:
+        raise SetupError(f"{error}; or hear everything, with --no-vad") from error
 
 
 def suits(request: Request, chosen: Sequence[Chosen]) -> list[str]:
@@ -233,6 +250,7 @@ def model_key(request: Request, chosen: Chosen) -> ModelKey:
             engine_version=VERSIONS[chosen.engine],
             options=options,
             dtype=form,
+            vad_sha=chosen.vad.sha if chosen.vad else "",
         )
 
     return ModelKey(chosen.name, key, chosen.sha)

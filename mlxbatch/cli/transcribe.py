@@ -37,6 +37,7 @@ Exit codes: 0 all done, 1 some files failed, 2 usage, 3 environment, 4 another r
 # Options that stand over the settings of a profile: key -> the parameter's name, by which the context has its value.
 _KEYS = {
     "transcribe.model": "model",
+    "transcribe.vad": "vad",
     "transcribe.batch_size": "batch_size",
     "pipeline.workers": "workers",
     "device.memory_limit": "memory_limit",
@@ -66,6 +67,7 @@ def transcribe(
     language: options.Language = None,
     channels: options_channels.Channels = None,
     speakers: options_channels.Speakers = None,
+    vad: options.Vad = None,
     formats: options.Formats = "txt",
     task: options_decoding.Task = None,
     prompt: options_decoding.Prompt = None,

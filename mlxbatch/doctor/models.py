@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from mlxbatch.doctor.finding import Case, Finding, settings_if_right
 from mlxbatch.errors import SetupError, show
 from mlxbatch.words import size
+
+if TYPE_CHECKING:
+    from mlxbatch.models.catalogue import CatalogueModel
 
 
 def check(case: Case) -> Iterator[Finding]:
@@ -17,7 +21,7 @@ def check(case: Case) -> Iterator[Finding]:
     yield Finding("ok", "models", f"fetched models are kept in {show(models_root())}")
     packages = [model for model in CATALOGUE if model.sources]
     for model in packages:
-        yield from _catalogue_model(model.name, model.size_bytes, wanted=model.name in wanted)
+        yield from _catalogue_model(model, wanted=model.name in wanted)
     yield _of_the_hub()
     for name in wanted:
         known = find(name)
@@ -42,25 +46,28 @@ def _wanted(case: Case) -> tuple[str, ...]:
     if loaded is None:
         return ()
     profile = loaded.profile
-    return tuple(dict.fromkeys(name for name in (profile.transcribe.model, profile.governor.fallback_model) if name))
+    vad = "silero-vad" if profile.transcribe.vad else ""
+    names = (profile.transcribe.model, profile.governor.fallback_model, vad)
+    return tuple(dict.fromkeys(name for name in names if name))
 
 
-def _catalogue_model(name: str, download: int, *, wanted: bool) -> Iterator[Finding]:
+def _catalogue_model(model: CatalogueModel, *, wanted: bool) -> Iterator[Finding]:
     from mlxbatch.models.cache import model_directory
-    from mlxbatch.models.check import check_whisper
+    from mlxbatch.models.kinds import kind_of
     from mlxbatch.models.repair import plan
 
+    name = model.name
     whose = f"{name}{', the profile names it' if wanted else ''}"
     directory = model_directory(name)
     remedy = f"mlxbatch models pull {name}"
     if not directory.exists():
-        what = f"{whose}: not on this machine ({size(download)} to download)"
+        what = f"{whose}: not on this machine ({size(model.size_bytes)} to download)"
         yield Finding("warning", "models", what, remedy) if wanted else Finding("ok", "models", what)
         return
     try:
         what, _ = plan(directory, offline=True, say=lambda text: None)
         if not what:
-            check_whisper(directory)
+            kind_of(model).check(directory)
     except SetupError as error:
         yield Finding("problem", "models", f"{whose}: not whole: {error}", remedy)
     else:

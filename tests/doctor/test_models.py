@@ -41,9 +41,16 @@ def test_a_model_that_the_profile_names_and_is_not_here() -> None:
 def test_a_model_that_nobody_named_may_be_missing(place: Path) -> None:
     write_tiny_whisper(place / "mine")
     found = list(check(Case(model="./mine")))
-    assert [one.level for one in found] == ["ok", "ok", "ok", "ok"]
-    assert "not on this machine" in found[1].what
-    assert f"whole, in {place / 'mine'}" in found[3].what
+    assert [one.level for one in found] == ["ok", "warning", "ok", "ok", "ok"]
+    assert found[1].what.startswith("silero-vad, the profile names it: not on this machine")
+    assert "not on this machine" in found[2].what
+    assert f"whole, in {place / 'mine'}" in found[4].what
+
+
+def test_nothing_finds_speech_where_all_is_to_be_heard(place: Path) -> None:
+    (place / "mlxbatch.toml").write_text("[transcribe]\nvad = false\n")
+    found = next(one for one in check(Case()) if "silero-vad" in one.what)
+    assert (found.level, found.remedy) == ("ok", "")
 
 
 def test_a_whole_one(place: Path) -> None:
@@ -112,17 +119,17 @@ def test_the_fallback_is_looked_at_as_well(place: Path) -> None:
 def test_without_a_right_profile_the_catalogue_is_still_listed(place: Path) -> None:
     (place / "mlxbatch.toml").write_text("nonsense = 1\n")
     found = list(check(Case()))
-    assert [one.level for one in found] == ["ok", "ok", "ok"]
+    assert [one.level for one in found] == ["ok", "ok", "ok", "ok"]
 
 
 def test_models_of_the_hub_are_named_where_they_are_here(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from huggingface_hub import constants
 
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(place / "hub"))
-    assert list(check(Case()))[2].what.startswith("none of the catalogue's ")
+    assert list(check(Case()))[3].what.startswith("none of the catalogue's ")
     repo = place / "hub" / "models--openai--whisper-tiny"
     (repo / "refs").mkdir(parents=True)
     (repo / "refs" / "main").write_text("0" * 40)
     write_tiny_whisper(repo / "snapshots" / ("0" * 40))
-    assert list(check(Case()))[2].what.startswith("whisper-tiny of the catalogue's ")
+    assert list(check(Case()))[3].what.startswith("whisper-tiny of the catalogue's ")
     assert last(Case(model="whisper-tiny")).what.startswith("whisper-tiny, the profile names it: whole, in ")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mlxbatch.errors import SetupError
-from mlxbatch.models import fetch
+from mlxbatch.models import fetch, kinds
 from mlxbatch.models.catalogue import CatalogueModel
 from mlxbatch.models.check import check_whisper
 from mlxbatch.models.fetch import is_fetched, pull
@@ -190,7 +190,7 @@ def test_an_interrupt_leaves_nothing(model: CatalogueModel, cache: Path, monkeyp
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(fetch, "convert_ctranslate2", interrupt)
+    monkeypatch.setitem(kinds.KINDS, "whisper", kinds.Kind(interrupt, check_whisper))
     with pytest.raises(KeyboardInterrupt):
         pull(model, print)
     assert left_in(cache) == []

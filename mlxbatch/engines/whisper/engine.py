@@ -6,8 +6,8 @@ import json
 import math
 import time
 from collections import deque
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 
 import mlx.core as mx
@@ -26,8 +26,8 @@ from mlxbatch.engines.whisper.slots import PromptCache, Slots, Trial, prefill_le
 from mlxbatch.engines.whisper.windows import (
     FRAMES_PER_STAMP,
     SAMPLE_RATE,
-    SECONDS_PER_STAMP,
     WINDOW_FRAMES,
+    WINDOW_SAMPLES,
     WINDOW_STAMPS,
     Piece,
     Window,
@@ -35,12 +35,16 @@ from mlxbatch.engines.whisper.windows import (
     is_silence,
     needs_retry,
     pieces,
+    window_from,
 )
 from mlxbatch.errors import OutOfMemory, show
 from mlxbatch.models.check import check_whisper
 from mlxbatch.models.residency import Residency, device_residency
-from mlxbatch.models.weights import loaded_bytes
-from mlxbatch.types import Job, JobFailed, Output, Readings, Segment, Span, WindowStats
+from mlxbatch.models.weights import loaded_bytes, weight_files
+from mlxbatch.types import JobFailed, Output, Readings, Segment, Span, WindowStats
+from mlxbatch.vad import detector
+from mlxbatch.vad.ahead import Heard, SpeechAhead
+from mlxbatch.vad.network import SileroNetwork
 
 # Windows a slot has to finish, after the device ran out of memory, before as many again are tried.
 RECOVERY = 4
@@ -90,6 +94,7 @@ class WhisperEngine:
             self._encoders = EncoderStreams(spec.encode_rows, spec.encode_streams, spec.blas_threads)
             undo.callback(self._encoders.close)
             self._exit = undo.pop_all()
+        self._ahead: SpeechAhead | None = None
         self._outputs: deque[Output | JobFailed] = deque()
         self._spans: list[Span] = []
         self._work = device.Work()
@@ -106,11 +111,11 @@ class WhisperEngine:
     @contextmanager
     def _models(self) -> Iterator[None]:
         """All models of a run, resident for as long. Whatever has hold of one keeps its memory, so nothing may."""
-        with self._resident_network() as self._network:
+        with self._resident_network() as self._network, self._resident_listeners() as self._listeners:
             try:
                 yield
             finally:
-                del self._network
+                del self._network, self._listeners
 
     def _resident_network(self) -> AbstractContextManager[network.Network]:
         """The network for as long as it is used; loaded where it is not there, or not any more."""
@@ -126,11 +131,24 @@ class WhisperEngine:
             layout.weight_count(self._dims) * dtype.size if expands else stored,
         )
 
+    def _resident_listeners(self) -> AbstractContextManager[Mapping[int, SileroNetwork]]:
+        """What finds speech, by sample rate; nothing where everything is to be heard."""
+        vad = self._spec.vad
+        if vad is None:
+            return nullcontext({})
+        return self._residency.use(show(vad), lambda: detector.load(vad), loaded_bytes(weight_files(vad), "float32"))
+
     def _run(self, jobs: Jobs, admit: Admit) -> Iterator[Output | JobFailed]:
         self._seat_none()
+        self._outputs.clear()  # of a run that was given up
         self._limit, self._well = self._spec.batch_size, 0
-        ahead, streams = 2 * self._spec.batch_size, self._spec.cpu_streams
-        self._queue = WindowQueue(jobs, ahead, self._features, self._open, self._skip, streams)
+        with self._listening() as self._ahead:
+            look_ahead, streams = 2 * self._spec.batch_size, self._spec.cpu_streams
+            self._queue = WindowQueue(jobs, look_ahead, self._features, self._open, self._skip, streams, self._ahead)
+            yield from self._drain(admit)
+
+    def _drain(self, admit: Admit) -> Iterator[Output | JobFailed]:
+        """All windows of the queue, until no job comes any more."""
         while True:
             try:
                 with device.device_errors():
@@ -144,6 +162,18 @@ class WhisperEngine:
             if not self._seated and self._queue.exhausted:
                 return
 
+    @contextmanager
+    def _listening(self) -> Iterator[SpeechAhead | None]:
+        """Where there is a model for it, speech is found ahead as long as jobs are worked on."""
+        if not self._listeners:
+            yield None
+            return
+        ahead = SpeechAhead(self._listeners, WINDOW_SAMPLES)
+        try:
+            yield ahead
+        finally:
+            ahead.close()
+
     def _seat_none(self) -> None:
         self._slots = Slots(self._network.decoder, self._rules, self._spec.batch_size)
         self._seated: dict[Trial, Seated] = {}
@@ -151,7 +181,8 @@ class WhisperEngine:
 
     def need(self, seconds: float) -> int:
         """See footprint.need."""
-        return footprint.need(self._dims, seconds, size=self._dtype.size, tiled=not kernels.on_gpu())
+        listens = self._spec.vad is not None
+        return footprint.need(self._dims, seconds, self._dtype.size, tiled=not kernels.on_gpu(), listens=listens)
 
     def weights(self) -> int:
         return self._residency.resident.bytes
@@ -160,12 +191,14 @@ class WhisperEngine:
         return self._residency.budget
 
     def readings(self) -> Readings:
-        spans, self._spans = tuple(self._spans), []
+        heard = self._ahead.spans() if self._ahead else []
+        spans, self._spans = (*self._spans, *heard), []
         return replace(self.pulse(), spans=spans)
 
     def pulse(self) -> Readings:
-        now = device.readings(self._work)
-        return replace(now, progress=now.progress + self._encoders.calls, resident=self._residency.resident)
+        now, ahead = device.readings(self._work), self._ahead
+        progress = now.progress + self._encoders.calls + (ahead.steps if ahead else 0)
+        return replace(now, progress=progress, resident=self._residency.resident)
 
     def reclaim(self) -> None:
         device.reclaim()
@@ -175,12 +208,17 @@ class WhisperEngine:
 
     # ---- a window comes in
 
-    def _open(self, job: Job) -> Window | None:
+    def _open(self, heard: Heard) -> Window | None:
+        job, language = heard.job, heard.job.options.language
         refusal = self._abilities.refusal(job.options)
-        if refusal is None:
-            return Window(job, language=job.options.language)
-        self._outputs.append(JobFailed(job.id, f"the model {refusal}"))
-        return None
+        if problem := heard.problem or (refusal and f"the model {refusal}"):
+            self._outputs.append(JobFailed(job.id, problem))
+            return None
+        window = window_from(job, heard.speech, language=language)
+        if window is None:
+            nothing = WindowStats(0.0, job.seconds, tokens=0, latency=0.0)
+            self._outputs.append(Output(job.id, 0, (), nothing, last=True, language=language))
+        return window
 
     def _features(self, window: Window) -> mx.array:
         return log_mel(window.samples, self._dims.n_mels, self._dtype, window.frames)
@@ -363,14 +401,12 @@ class WhisperEngine:
         return True
 
     def _segment(self, piece: Piece, seated: Seated, trial: Trial, ratio: float) -> Segment:
-        window = seated.window
-        times = (window.start + stamp * SECONDS_PER_STAMP for stamp in (piece.start, piece.end))
-        start, end = (round(min(t, window.job.seconds), 3) for t in times)
+        start, end = (round(time, 3) for time in seated.window.times(piece))
         return Segment(
             start=start,
             end=end,
             text=self._vocabulary.text(piece.tokens).strip(),
-            channel=window.job.channel,
+            channel=seated.window.job.channel,
             avg_logprob=trial.avg_logprob,
             no_speech_prob=seated.no_speech_prob,
             compression_ratio=ratio,
@@ -391,7 +427,7 @@ class WhisperEngine:
         """Put out a finished window; returns the one that follows it."""
         following = window.following(advance * FRAMES_PER_STAMP, language)
         spoken = tuple(segment for segment in segments if segment.text and segment.end > segment.start)
-        stats = WindowStats(window.start, window.seconds, tokens, latency, attempts, cut)
+        stats = WindowStats(window.start, window.end - window.start, tokens, latency, attempts, cut)
         self._outputs.append(
             Output(window.job.id, window.index, spoken, stats, last=following is None, language=language)
         )

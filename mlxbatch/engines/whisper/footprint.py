@@ -9,7 +9,8 @@ from functools import partial
 from mlxbatch.engines.base import EngineSpec, Footprint
 from mlxbatch.engines.whisper.layout import Dims, expected_shapes
 from mlxbatch.engines.whisper.windows import SAMPLE_RATE
-from mlxbatch.models.weights import weight_files
+from mlxbatch.models.weights import loaded_bytes, weight_files
+from mlxbatch.vad.layout import ROW_BYTES
 
 # Attention scores that are worked on at once on the CPU (mlxbatch.kernels); a GPU's kernel keeps none.
 TILE = 375_000
@@ -24,12 +25,15 @@ def footprint(spec: EngineSpec) -> Footprint:
     weights = sum(map(math.prod, expected_shapes(dims).values())) * size
     if config.get("quantization") or config.get("quantization_config"):
         weights = sum(path.stat().st_size for path in weight_files(spec.model))
-    return Footprint(weights, partial(need, dims, size=size, tiled=spec.device.get("kind", "cpu") == "cpu"))
+    weights += loaded_bytes(weight_files(spec.vad), "float32") if spec.vad else 0
+    on_cpu = spec.device.get("kind", "cpu") == "cpu"
+    return Footprint(weights, partial(need, dims, size=size, tiled=on_cpu, listens=spec.vad is not None))
 
 
-def need(dims: Dims, seconds: float, *, size: int, tiled: bool) -> int:
+def need(dims: Dims, seconds: float, size: int, *, tiled: bool, listens: bool) -> int:
     """Bytes that one recording adds: its samples, one window's features, its share of an encoder call, and its slot in
-    the decoder. `size` is the bytes of a number, `tiled` whether attention works through its scores in tiles.
+    the decoder. `size` is the bytes of a number, `tiled` whether attention works through its scores in tiles,
+    `listens` whether its speech is looked for first.
     """
     samples = math.ceil(seconds * SAMPLE_RATE) * 4
     mel = 2 * dims.n_audio_ctx * dims.n_mels * 4
@@ -37,4 +41,5 @@ def need(dims: Dims, seconds: float, *, size: int, tiled: bool) -> int:
     hidden = 12 * dims.n_audio_ctx * dims.n_audio_state * size
     cross = 2 * 2 * dims.n_text_layer * dims.n_audio_ctx * dims.n_text_state * size
     cache = 2 * dims.n_text_layer * dims.n_text_ctx * dims.n_text_state * size
+    samples += ROW_BYTES if listens else 0
     return samples + mel + scores + hidden + cross + cache + 8 * dims.n_vocab * 4

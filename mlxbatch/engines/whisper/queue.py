@@ -14,9 +14,10 @@ import mlx.core as mx
 from mlxbatch.engines.base import Jobs
 from mlxbatch.engines.whisper.windows import Window
 from mlxbatch.types import Job, Span
+from mlxbatch.vad.ahead import Heard, SpeechAhead
 
-Open = Callable[[Job], Window | None]
-"""A job's first window; None where there is nothing to do for it."""
+Open = Callable[[Heard], Window | None]
+"""The first window of a job's speech; None where there is nothing to do for it."""
 Skip = Callable[[Window], Window | None]
 """Done with a window that needs no inference; gives the one after it."""
 
@@ -41,8 +42,10 @@ class WindowQueue:
         opening: Open,
         skip: Skip,
         cpu_streams: int = 1,
+        ahead: SpeechAhead | None = None,
     ) -> None:
         self._jobs, self._look_ahead, self._features, self._open, self._skip = jobs, look_ahead, features, opening, skip
+        self._ahead = ahead
         self._streams = cycle([mx.new_stream(mx.Device(mx.cpu)) for _ in range(cpu_streams)])
         self._heap: list[tuple[tuple[int, int], Waiting]] = []
         self._more = True
@@ -51,12 +54,17 @@ class WindowQueue:
     @property
     def exhausted(self) -> bool:
         """Whether no window waits and no job will come."""
-        return not self._heap and not self._more
+        return not self._heap and self.draining
 
     @property
     def draining(self) -> bool:
         """Whether no further job will come."""
-        return not self._more
+        return not self._more and not self._listening
+
+    @property
+    def _listening(self) -> int:
+        """Jobs whose speech is being looked for."""
+        return self._ahead.pending if self._ahead else 0
 
     def __len__(self) -> int:
         return len(self._heap)
@@ -66,14 +74,26 @@ class WindowQueue:
 
         For one alone: a silent recording queues nothing, and the next may not come before its output is out.
         """
-        while self._more and len(self._heap) < self._look_ahead and (self._jobs.ready() or (wait and not self._heap)):
-            wait = False
+        self._take_heard(wait=False)
+        idle = wait and not self._heap and not self._listening
+        while self._more and len(self._heap) + self._listening < self._look_ahead and (idle or self._jobs.ready()):
+            idle = False
             try:
-                job = next(self._jobs)
+                self._begin_job(next(self._jobs))
             except StopIteration:
                 self._more = False
-                return
-            self.push(self._open(job))
+        self._take_heard(wait=wait and not self._heap)
+
+    def _begin_job(self, job: Job) -> None:
+        """Look for its speech first, where only that is to be heard."""
+        if self._ahead and job.options.vad:
+            self._ahead.put(job)
+        else:
+            self.push(self._open(Heard(job, [(0, len(job.samples))])))
+
+    def _take_heard(self, *, wait: bool) -> None:
+        for heard in self._ahead.take(wait=wait) if self._ahead else ():
+            self.push(self._open(heard))
 
     def push(self, window: Window | None) -> None:
         """Queue a window and start its features; digital silence is skipped, up to the first window with sound."""

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from mlxbatch.engines.whisper.queue import WindowQueue
-from mlxbatch.engines.whisper.windows import Window
+from mlxbatch.engines.whisper.windows import Window, window_from
 from mlxbatch.types import Job
+from mlxbatch.vad.ahead import Heard
 from tests.engines.whisper.parts import job, noise
 from tests.jobs import RATE, Given
 
@@ -28,8 +29,12 @@ class Arriving(Given):
         return super().__next__()
 
 
+def first(heard: Heard) -> Window | None:
+    return window_from(heard.job, heard.speech)
+
+
 def queue(jobs: Given, look_ahead: int = 4, skip: Callable[[Window], Window | None] = lambda _: None) -> WindowQueue:
-    return WindowQueue(jobs, look_ahead, lambda window: mx.full((3,), window.job.id), Window, skip)
+    return WindowQueue(jobs, look_ahead, lambda window: mx.full((3,), window.job.id), first, skip)
 
 
 def test_windows_go_in_plan_order_and_earlier_jobs_go_on_first() -> None:
@@ -97,7 +102,7 @@ def test_features_begin_when_a_window_is_queued() -> None:
         begun.append(window.job.id)
         return mx.zeros((3,))
 
-    waiting = WindowQueue(Given([job(n, noise(160)) for n in range(3)]), 4, features, Window, lambda _: None)
+    waiting = WindowQueue(Given([job(n, noise(160)) for n in range(3)]), 4, features, first, lambda _: None)
     waiting.fill(wait=True)
     assert begun == [0, 1, 2]
 
@@ -111,7 +116,7 @@ def test_features_that_find_no_memory_are_made_when_the_window_is_taken() -> Non
             raise RuntimeError("[malloc] Unable to allocate 1 bytes")
         return mx.full((3,), window.job.id)
 
-    waiting = WindowQueue(Given([job(7, noise(160))]), 4, features, Window, lambda _: None)
+    waiting = WindowQueue(Given([job(7, noise(160))]), 4, features, first, lambda _: None)
     waiting.fill(wait=True)
     taken = waiting.take(1)
     assert [one.mel for one in taken] == [None]

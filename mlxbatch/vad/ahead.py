@@ -1,0 +1,123 @@
+"""Speech of recordings found ahead of a model and beside it, on a thread and a CPU stream of its own."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+import mlx.core as mx
+
+from mlxbatch.types import Job, Span
+from mlxbatch.vad.band import SAMPLE_RATE, is_narrow
+from mlxbatch.vad.detector import Detector, Probabilities
+from mlxbatch.vad.level import gain
+from mlxbatch.vad.network import SileroNetwork
+from mlxbatch.vad.speech import Interval, speech_intervals
+
+NARROW = SAMPLE_RATE // 2
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """Where somebody speaks in a job, or why that cannot be told."""
+
+    job: Job
+    speech: list[Interval]
+    problem: str = ""
+
+
+class SpeechAhead:
+    """Takes jobs (16 kHz), gives them back with their speech, many at a time in one batch, in whatever order.
+
+    `put`, `take` and `close` belong to one thread; the work is done on another, since MLX's streams belong to threads.
+    `longest` is that of `speech_intervals`, in samples.
+    """
+
+    def __init__(self, networks: Mapping[int, SileroNetwork], longest: int) -> None:
+        self._networks, self._longest = networks, longest
+        self._inbox: queue.Queue[Job | None] = queue.Queue()
+        self._heard: queue.Queue[Heard] = queue.Queue()
+        self._spans: deque[Span] = deque()
+        self._closed = False
+        self.pending = 0
+        self.steps = 0  # chunks that are done: a sign of life for whoever waits
+        self._thread = threading.Thread(target=self._work, name="vad", daemon=True)
+        self._thread.start()
+
+    def put(self, job: Job) -> None:
+        self.pending += 1
+        self._inbox.put(job)
+
+    def take(self, *, wait: bool) -> list[Heard]:
+        """What is done; waits for one where `wait` and one is pending."""
+        found: list[Heard] = []
+        with suppress(queue.Empty):
+            while self.pending:
+                found.append(self._heard.get(block=wait and not found))
+                self.pending -= 1
+        return found
+
+    def spans(self) -> list[Span]:
+        """What was worked on since the last call."""
+        return [self._spans.popleft() for _ in range(len(self._spans))]
+
+    def close(self) -> None:
+        """End the thread after the chunk it is at; what is pending is forgotten."""
+        self._closed = True
+        self._inbox.put(None)  # wakes it
+        self._thread.join()
+
+    # ---- on the thread
+
+    def _work(self) -> None:
+        with mx.stream(mx.new_stream(mx.Device(mx.cpu))):
+            self._detectors: dict[int, Detector[Job]] = {rate: Detector(net) for rate, net in self._networks.items()}
+            while self._seat():
+                for rate in self._detectors:
+                    self._advance(rate)
+
+    def _seat(self) -> bool:
+        """Seat waiting jobs while rows are free; False at the end. Waits where nothing else is to be done."""
+        while min(detector.free for detector in self._detectors.values()):
+            try:
+                job = self._inbox.get(block=not any(detector.live for detector in self._detectors.values()))
+            except queue.Empty:
+                break
+            if job is None or self._closed:
+                return False
+            narrow = is_narrow(job.samples)
+            heard = job.samples[:: 2 if narrow else 1]
+            self._detectors[NARROW if narrow else SAMPLE_RATE].join(job, heard, gain(heard))
+        return not self._closed
+
+    def _advance(self, rate: int) -> None:
+        detector, began = self._detectors[rate], time.monotonic()
+        if not (rows := detector.live):
+            return
+        try:
+            found = self._chunk(detector)
+        except (RuntimeError, MemoryError) as error:
+            self._detectors[rate] = Detector(self._networks[rate])
+            for job in detector.under_way():
+                self._heard.put(Heard(job, [], f"its speech cannot be told from silence: {error}"))
+            return
+        self.steps += 1
+        self._spans.append(Span("vad", began, time.monotonic(), rows))
+        for job, probabilities in found:
+            self._heard.put(self._hear(job, probabilities))
+
+    def _chunk(self, detector: Detector[Job]) -> list[tuple[Job, Probabilities]]:
+        """A chunk further, tried again where memory was short."""
+        try:
+            return detector.advance()
+        except (RuntimeError, MemoryError):
+            mx.clear_cache()
+            return detector.advance()
+
+    def _hear(self, job: Job, probabilities: Probabilities) -> Heard:
+        return Heard(job, speech_intervals(probabilities, len(job.samples), SAMPLE_RATE, self._longest))

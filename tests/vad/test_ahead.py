@@ -1,0 +1,136 @@
+"""Speech found on another thread: what comes back, and what nobody speaks in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import mlx.core as mx
+import numpy as np
+import pytest
+import soundfile as sf
+import soxr
+
+from mlxbatch.types import Job
+from mlxbatch.vad import ahead as ahead_module
+from mlxbatch.vad.ahead import Heard, SpeechAhead
+from mlxbatch.vad.detector import Detector, load
+from tests.vad.tiny import RATE, no_speech, write_tiny_silero
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+LONGEST = 30 * RATE
+
+
+def job(number: int, samples: np.ndarray) -> Job:
+    return Job(number, f"item {number}", samples, len(samples) / RATE)
+
+
+def hear(ahead: SpeechAhead, jobs: list[Job]) -> dict[int, Heard]:
+    for one in jobs:
+        ahead.put(one)
+    found: dict[int, Heard] = {}
+    while ahead.pending:
+        found.update({heard.job.id: heard for heard in ahead.take(wait=True)})
+    return found
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Iterator[SpeechAhead]:
+    ahead = SpeechAhead(load(write_tiny_silero(tmp_path / "vad")), LONGEST)
+    yield ahead
+    ahead.close()
+
+
+@pytest.fixture(scope="module")
+def real(silero_vad: Path) -> Iterator[SpeechAhead]:
+    ahead = SpeechAhead(load(silero_vad), LONGEST)
+    yield ahead
+    ahead.close()
+
+
+def test_every_job_comes_back_once_whatever_its_length(tiny: SpeechAhead) -> None:
+    rng = np.random.default_rng(0)
+    jobs = [job(n, rng.standard_normal(count).astype(np.float32)) for n, count in enumerate([0, 1, 511, 16_000] * 6)]
+    found = hear(tiny, jobs)
+    assert sorted(found) == list(range(24))
+    assert all(heard.problem == "" for heard in found.values())
+    spans = tiny.spans()
+    assert {span.stage for span in spans} == {"vad"}
+    assert max(span.rows for span in spans) > 1
+    assert tiny.spans() == []
+    assert tiny.steps == len(spans)
+
+
+def test_nothing_is_waited_for_where_nothing_is_pending(tiny: SpeechAhead) -> None:
+    assert tiny.take(wait=True) == []
+
+
+def test_closing_does_not_wait_for_what_is_pending(tmp_path: Path) -> None:
+    ahead = SpeechAhead(load(write_tiny_silero(tmp_path / "vad")), LONGEST)
+    for number in range(20):
+        ahead.put(job(number, np.zeros(40 * RATE, np.float32)))
+    ahead.close()
+    assert ahead.steps < 20
+
+
+def test_where_memory_is_short_it_is_tried_again_and_then_told(
+    tiny: SpeechAhead, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real_advance, failures = Detector.advance, [2, 0]
+
+    def advance(self: Detector[Job]) -> object:
+        if failures[0]:
+            failures[0] -= 1
+            raise RuntimeError("[malloc] Unable to allocate 1 bytes")
+        return real_advance(self)
+
+    monkeypatch.setattr(Detector, "advance", advance)
+    lost = hear(tiny, [job(0, np.zeros(RATE, np.float32))])[0]
+    assert "Unable to allocate" in lost.problem
+    failures[0] = 1
+    assert hear(tiny, [job(1, np.zeros(RATE, np.float32))])[1].problem == ""
+
+
+def test_the_device_of_other_threads_is_left_alone(tiny: SpeechAhead) -> None:
+    before = mx.default_device()
+    hear(tiny, [job(0, np.zeros(RATE, np.float32))])
+    assert mx.default_device() == before
+
+
+@pytest.mark.real
+def test_nobody_speaks_in_tones_noise_and_music(real: SpeechAhead) -> None:
+    signals = no_speech()
+    telephone = {
+        f"{name}, 8 kHz": soxr.resample(soxr.resample(x, RATE, 8000), 8000, RATE) for name, x in signals.items()
+    }
+    given = signals | telephone
+    found = hear(real, [job(number, samples) for number, samples in enumerate(given.values())])
+    assert {name: found[number].speech for number, name in enumerate(given) if found[number].speech} == {}
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("level", [1.0, 0.003])
+def test_a_sentence_is_heard_between_silence_and_ringing_even_a_quiet_one(real: SpeechAhead, level: float) -> None:
+    sentence, rate = sf.read(EXAMPLES / "books/sense_and_sensibility_01_austen_64kb-0880.wav", dtype="float32")
+    assert rate == RATE
+    parts = [level * no_speech()["ringing"], level * sentence, np.zeros(8 * RATE, np.float32)]
+    speech = hear(real, [job(0, np.concatenate(parts).astype(np.float32))])[0].speech
+    assert 12.0 <= speech[0][0] / RATE < 12.5
+    assert 14.3 < speech[-1][1] / RATE < 15.3
+
+
+@pytest.mark.real
+def test_a_telephone_call_is_heard_by_the_network_for_8_khz(real: SpeechAhead, monkeypatch: pytest.MonkeyPatch) -> None:
+    seated: list[int] = []
+    join = Detector.join
+
+    def noted(self: Detector[Job], key: Job, samples: np.ndarray, gain: float = 1.0) -> None:
+        seated.append(len(samples))
+        join(self, key, samples, gain)
+
+    monkeypatch.setattr(ahead_module.Detector, "join", noted)
+    samples, rate = sf.read(EXAMPLES / "calls/demo-thanks.wav", dtype="float32")
+    call = soxr.resample(samples, rate, RATE)
+    (heard,) = hear(real, [job(0, call)]).values()
+    assert seated == [-(-len(call) // 2)]
+    assert sum(end - start for start, end in heard.speech) > 0.8 * len(call)
