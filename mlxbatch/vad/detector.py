@@ -19,7 +19,7 @@ Probabilities = NDArray[np.float32]
 
 ROWS = 8
 CHUNK = 625  # steps: 20 s of each row
-ROW_BYTES = 32 * 10**6  # a row's chunk alone took 30 MB at most, eight rows together 36 MB
+ROW_BYTES = 32 * 10**6  # one row took 32 MB at most, and eight rows together as much
 
 
 @dataclass(slots=True)
