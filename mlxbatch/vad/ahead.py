@@ -41,7 +41,7 @@ class SpeechAhead:
     def __init__(self, networks: Mapping[int, SileroNetwork], longest: int) -> None:
         self._networks, self._longest = networks, longest
         self._inbox: queue.Queue[Job | None] = queue.Queue()
-        self._heard: queue.Queue[Heard] = queue.Queue()
+        self._heard: queue.Queue[Heard | Exception] = queue.Queue()
         self._spans: deque[Span] = deque()
         self._closed = False
         self.pending = 0
@@ -54,11 +54,14 @@ class SpeechAhead:
         self._inbox.put(job)
 
     def take(self, *, wait: bool) -> list[Heard]:
-        """What is done; waits for one where `wait` and one is pending."""
+        """What is done; waits for one where `wait` and one is pending. Raises what ended the thread."""
         found: list[Heard] = []
         with suppress(queue.Empty):
             while self.pending:
-                found.append(self._heard.get(block=wait and not found))
+                heard = self._heard.get(block=wait and not found)
+                if isinstance(heard, Exception):
+                    raise heard
+                found.append(heard)
                 self.pending -= 1
         return found
 
@@ -75,11 +78,20 @@ class SpeechAhead:
     # ---- on the thread
 
     def _work(self) -> None:
-        with mx.stream(mx.new_stream(mx.Device(mx.cpu))):
-            self._detectors: dict[int, Detector[Job]] = {rate: Detector(net) for rate, net in self._networks.items()}
-            while self._seat():
-                for rate in self._detectors:
-                    self._advance(rate)
+        try:
+            self._listen()
+        except Exception as error:
+            self._heard.put(error)
+
+    def _listen(self) -> None:
+        self._stream = mx.new_stream(mx.Device(mx.cpu))
+        self._detectors = {rate: self._detector(rate) for rate in self._networks}
+        while self._seat():
+            for rate in self._detectors:
+                self._advance(rate)
+
+    def _detector(self, rate: int) -> Detector[Job]:
+        return Detector(self._networks[rate], self._stream)
 
     def _seat(self) -> bool:
         """Seat waiting jobs while rows are free; False at the end. Waits where nothing else is to be done."""
@@ -102,7 +114,7 @@ class SpeechAhead:
         try:
             found = self._chunk(detector)
         except (RuntimeError, MemoryError) as error:
-            self._detectors[rate] = Detector(self._networks[rate])
+            self._detectors[rate] = self._detector(rate)
             for job in detector.under_way():
                 self._heard.put(Heard(job, [], f"its speech cannot be told from silence: {error}"))
             return

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, TypeVar
 
-import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
+from safetensors.numpy import load_file
 
-from mlxbatch.vad.layout import NETWORKS
-from mlxbatch.vad.network import SileroNetwork, State
+from mlxbatch.vad.layout import HIDDEN, NETWORKS
+from mlxbatch.vad.network import SileroNetwork, State, Stream
 
 Key = TypeVar("Key")
 Samples = NDArray[np.float32]
@@ -39,8 +39,8 @@ class Detector(Generic[Key]):
     products have ROWS rows however many are live.
     """
 
-    def __init__(self, network: SileroNetwork) -> None:
-        self._network = network
+    def __init__(self, network: SileroNetwork, stream: Stream) -> None:
+        self._network, self._stream = network, stream
         self._rows: list[Row[Key] | None] = [None] * ROWS
         self._state = State.zeros(ROWS)
 
@@ -56,19 +56,17 @@ class Detector(Generic[Key]):
         """Seat a recording, samples at the network's rate, in a free row; it is heard `gain` times as loud."""
         index = self._rows.index(None)
         self._rows[index] = Row(key, samples, gain)
-        keep = mx.arange(ROWS)[:, None] != index
-        self._state = State(self._state.hidden * keep, self._state.cell * keep)
+        for carried in (self._state.hidden, self._state.cell):
+            carried[index] = 0
 
     def advance(self) -> list[tuple[Key, Probabilities]]:
         """Take each row a chunk further, and give those that are done: a probability for each step of 32 ms, [steps].
 
         Where memory runs out (RuntimeError or MemoryError of MLX) nothing has changed, and it can be called again.
         """
-        gates = {index: self._network.features(self._chunk(row)) for index, row in self._live()}
-        state, found = self._recur(gates)
-        mx.eval(state.hidden, state.cell, found)
-        self._state = state
-        return self._take({index: np.array(row) for index, row in found.items()})
+        gates = {index: self._network.gates(self._chunk(row), self._stream) for index, row in self._live()}
+        outputs, self._state = self._recur(gates)
+        return self._take({i: self._network.probabilities(outputs[: len(row), i]) for i, row in gates.items()})
 
     def under_way(self) -> list[Key]:
         """The recordings under way."""
@@ -77,7 +75,7 @@ class Detector(Generic[Key]):
     def _live(self) -> list[tuple[int, Row[Key]]]:
         return [(index, row) for index, row in enumerate(self._rows) if row is not None]
 
-    def _chunk(self, row: Row[Key]) -> mx.array:
+    def _chunk(self, row: Row[Key]) -> Samples:
         """Samples of the row's next steps, after those of the step before; zeros where there are none."""
         step, context = self._network.sizes.step, self._network.sizes.context
         begin = row.at * step - context
@@ -85,16 +83,17 @@ class Detector(Generic[Key]):
         steps = -(-(end - row.at * step) // step)
         chunk = np.zeros(context + steps * step, np.float32)
         chunk[max(0, -begin) : end - begin] = row.samples[max(0, begin) : end]
-        return mx.array(chunk * np.float32(row.gain))
+        return chunk * np.float32(row.gain)
 
-    def _recur(self, gates: dict[int, mx.array]) -> tuple[State, dict[int, mx.array]]:
+    def _recur(self, gates: dict[int, Samples]) -> tuple[Samples, State]:
+        """Outputs [steps, ROWS, HIDDEN] of the longest row's steps, and the state after them."""
         steps = max((len(row) for row in gates.values()), default=0)
         if not steps:  # recordings of no samples
-            return self._state, dict.fromkeys(gates, mx.zeros(0))
-        empty = mx.zeros((steps, next(iter(gates.values())).shape[1]))
-        padded = [mx.pad(gates[i], [(0, steps - len(gates[i])), (0, 0)]) if i in gates else empty for i in range(ROWS)]
-        outputs, state = self._network.recur(mx.stack(padded), self._state)
-        return state, {i: self._network.probabilities(outputs[i, : len(row)]) for i, row in gates.items()}
+            return np.zeros((0, ROWS, HIDDEN), np.float32), self._state
+        padded = np.zeros((steps, ROWS, 4 * HIDDEN), np.float32)
+        for index, row in gates.items():
+            padded[: len(row), index] = row
+        return self._network.recur(padded, self._state, self._stream)
 
     def _take(self, found: dict[int, Probabilities]) -> list[tuple[Key, Probabilities]]:
         done = []
@@ -109,11 +108,9 @@ class Detector(Generic[Key]):
 
 def load(directory: Path) -> dict[int, SileroNetwork]:
     """The networks of a whole model directory by sample rate, their weights evaluated: any thread may use them."""
-    weights = mx.load(str(directory / "model.safetensors"), stream=mx.Device(mx.cpu))
-    assert isinstance(weights, dict)
-    mx.eval(weights)
+    weights = load_file(directory / "model.safetensors")
     return {rate: SileroNetwork(_own(weights, f"{rate}."), rate) for rate in NETWORKS}
 
 
-def _own(weights: dict[str, mx.array], prefix: str) -> dict[str, mx.array]:
+def _own(weights: dict[str, Samples], prefix: str) -> dict[str, Samples]:
     return {name.removeprefix(prefix): array for name, array in weights.items() if name.startswith(prefix)}

@@ -31,7 +31,7 @@ class Sizes:
 
 NETWORKS = {16_000: Sizes(512, 64, 256), 8_000: Sizes(256, 32, 128)}
 STEP_SECONDS = 0.032
-# Memory that finding speech in one recording takes: a row's chunk alone took 30 MB at most, eight rows together 36 MB.
+# Memory that finding speech in one recording takes: one row took 32 MB at most, and eight rows together as much.
 ROW_BYTES = 32 * 10**6
 
 

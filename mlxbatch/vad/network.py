@@ -2,81 +2,109 @@
 
 Silero Team 2024, "Silero VAD" v6 (github.com/snakers4/silero-vad): a short-time Fourier transform's magnitudes, four
 convolutions over the step, one LSTM over the steps. The network sees the last 4 ms of the step before.
+
+Arrays come and go as NumPy's, and every operation names its stream: MLX's default device, which `mx.stream` would set,
+is that of all threads.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import mlx.core as mx
+import numpy as np
+from numpy.typing import NDArray
 
 from mlxbatch.vad.layout import CONVOLUTIONS, HIDDEN, KERNEL, NETWORKS
+
+Array = NDArray[np.float32]
+Stream: TypeAlias = mx.Stream | mx.Device
 
 
 @dataclass(frozen=True, slots=True)
 class State:
     """What the LSTM carries from step to step, [rows, HIDDEN] each."""
 
-    hidden: mx.array
-    cell: mx.array
+    hidden: Array
+    cell: Array
 
     @staticmethod
     def zeros(rows: int) -> State:
-        return State(mx.zeros((rows, HIDDEN)), mx.zeros((rows, HIDDEN)))
+        return State(np.zeros((rows, HIDDEN), np.float32), np.zeros((rows, HIDDEN), np.float32))
 
 
 class SileroNetwork:
-    """The network for one sample rate; `weights` by the names of `layout.expected_shapes`, evaluated."""
+    """The network for one sample rate; `weights` by the names of `layout.expected_shapes`."""
 
-    def __init__(self, weights: dict[str, mx.array], rate: int) -> None:
-        self._weights, self.sizes = weights, NETWORKS[rate]
+    def __init__(self, weights: Mapping[str, Array], rate: int) -> None:
+        self.sizes = NETWORKS[rate]
+        self._out = weights["out.weight"][:, 0], weights["out.bias"][0]
+        self._weights = {name: mx.array(value) for name, value in weights.items()}
+        self._kernels = [[mx.array(part) for part in weights[f"conv{n}.weight"]] for n in range(len(CONVOLUTIONS))]
+        mx.eval(self._weights, self._kernels)
 
     @property
     def nbytes(self) -> int:
-        return sum(array.nbytes for array in self._weights.values())
+        kernels = [part for parts in self._kernels for part in parts]
+        return sum(int(array.nbytes) for array in [*kernels, *self._weights.values()])
 
-    def features(self, samples: mx.array) -> mx.array:
-        """One row's samples [context + steps * step] -> the LSTM's input [steps, 4 * HIDDEN], gates summed ahead."""
+    def gates(self, samples: Array, stream: Stream) -> Array:
+        """One row's samples [context + steps * step] -> the LSTM's gates [steps, 4 * HIDDEN], as far as it is known."""
+        if len(samples) == self.sizes.context:
+            return np.zeros((0, 4 * HIDDEN), np.float32)
+        both = mx.matmul(mx.array(self._frames(samples)), self._weights["stft.weight"], stream=stream)
+        real, imaginary = mx.split(both, [self.sizes.bins], axis=-1, stream=stream)
+        power = mx.add(mx.square(real, stream=stream), mx.square(imaginary, stream=stream), stream=stream)
+        x = mx.sqrt(power, stream=stream)
+        for layer in range(len(CONVOLUTIONS)):
+            x = self._convolve(x, layer, stream)
+        last = mx.squeeze(x, 1, stream=stream)
+        return np.array(mx.addmm(self._weights["lstm.bias"], last, self._weights["lstm.input"], stream=stream))
+
+    def _frames(self, samples: Array) -> Array:
+        """What the transform sees, [steps, 4, fft]: each step with its context before and its end mirrored behind."""
         sizes = self.sizes
-        steps = (samples.size - sizes.context) // sizes.step
-        seen = mx.as_strided(samples, (steps, sizes.context + sizes.step), (sizes.step, 1))
-        mirrored = seen[:, -2 : -sizes.context - 2 : -1]  # the transform's padding is as long as the context
-        x = self._magnitudes(mx.concatenate([seen, mirrored], axis=1))
-        for layer, (_, stride) in enumerate(CONVOLUTIONS):
-            x = mx.maximum(self._convolve(x, layer, stride), 0)
-        return x[:, 0] @ self._weights["lstm.input"] + self._weights["lstm.bias"]
+        seen = np.lib.stride_tricks.sliding_window_view(samples, sizes.context + sizes.step)[:: sizes.step]
+        mirrored = np.concatenate([seen, seen[:, -2 : -sizes.context - 2 : -1]], axis=1)
+        frames = np.lib.stride_tricks.sliding_window_view(mirrored, sizes.fft, axis=1)[:, :: sizes.hop]
+        return np.ascontiguousarray(frames)
 
-    def _magnitudes(self, x: mx.array) -> mx.array:
-        """[steps, n] -> [steps, frames, bins]."""
-        sizes = self.sizes
-        frames = (x.shape[1] - sizes.fft) // sizes.hop + 1
-        x = mx.contiguous(x)
-        x = mx.as_strided(x, (x.shape[0], frames, sizes.fft), (x.shape[1], sizes.hop, 1))
-        both = x @ self._weights["stft.weight"]
-        real, imaginary = both[..., : sizes.bins], both[..., sizes.bins :]
-        return mx.sqrt(real.square() + imaginary.square())
+    def _convolve(self, x: mx.array, layer: int, stream: Stream) -> mx.array:
+        """Frames [steps, n, in] -> rectified [steps, ceil(n / stride), out], with zeros beyond both ends.
 
-    def _convolve(self, x: mx.array, layer: int, stride: int) -> mx.array:
-        """Frames [steps, n, in] -> [steps, ceil(n / stride), out], zeros beyond both ends.
-
-        A sum of matrix products: there are four frames at most, for which MLX's convolution on the CPU is slow.
+        A sum of matrix products: there are four frames at most, for which a convolution is slow on the CPU.
         """
-        weight = self._weights[f"conv{layer}.weight"]
-        x = mx.pad(x, [(0, 0), (1, 1), (0, 0)])
-        last = x.shape[1] - KERNEL + 1
-        return sum((x[:, k : k + last : stride] @ weight[k] for k in range(KERNEL)), self._weights[f"conv{layer}.bias"])
+        padded = mx.pad(x, [(0, 0), (1, 1), (0, 0)], stream=stream)
+        found = self._weights[f"conv{layer}.bias"]
+        for k, kernel in enumerate(self._kernels[layer]):
+            places = mx.array(np.arange(k, padded.shape[1] - KERNEL + 1 + k, CONVOLUTIONS[layer][1]))
+            product = mx.matmul(mx.take(padded, places, axis=1, stream=stream), kernel, stream=stream)
+            found = mx.add(found, product, stream=stream)
+        return mx.maximum(found, 0, stream=stream)
 
-    def recur(self, gates: mx.array, state: State) -> tuple[mx.array, State]:
-        """The LSTM over `gates` [rows, steps, 4 * HIDDEN] -> its outputs [rows, steps, HIDDEN], and its last state."""
-        hidden, cell, outputs = state.hidden, state.cell, []
-        weight = self._weights["lstm.hidden"]
-        for step in range(gates.shape[1]):
-            i, f, g, o = mx.split(mx.addmm(gates[:, step], hidden, weight), 4, axis=1)
-            cell = mx.sigmoid(f) * cell + mx.sigmoid(i) * mx.tanh(g)
-            hidden = mx.sigmoid(o) * mx.tanh(cell)
+    def recur(self, gates: Array, state: State, stream: Stream) -> tuple[Array, State]:
+        """The LSTM over `gates` [steps, rows, 4 * HIDDEN] -> its outputs [steps, rows, HIDDEN], and its last state."""
+        hidden, cell, outputs = mx.array(state.hidden[None]), mx.array(state.cell[None]), []
+        for known in mx.split(mx.array(gates), len(gates), axis=0, stream=stream):
+            hidden, cell = self._step(known, hidden, cell, stream)
             outputs.append(hidden)
-        return mx.stack(outputs, axis=1), State(hidden, cell)
+        found = mx.concatenate(outputs, axis=0, stream=stream)
+        mx.eval(found, cell)
+        everything = np.array(found)
+        return everything, State(everything[-1], np.array(cell)[0])
 
-    def probabilities(self, outputs: mx.array) -> mx.array:
+    def _step(self, known: mx.array, hidden: mx.array, cell: mx.array, stream: Stream) -> tuple[mx.array, mx.array]:
+        both = mx.addmm(known, hidden, self._weights["lstm.hidden"], stream=stream)
+        i, f, g, o = mx.split(both, 4, axis=-1, stream=stream)
+        kept = mx.multiply(mx.sigmoid(f, stream=stream), cell, stream=stream)
+        added = mx.multiply(mx.sigmoid(i, stream=stream), mx.tanh(g, stream=stream), stream=stream)
+        cell = mx.add(kept, added, stream=stream)
+        return mx.multiply(mx.sigmoid(o, stream=stream), mx.tanh(cell, stream=stream), stream=stream), cell
+
+    def probabilities(self, outputs: Array) -> Array:
         """One row's LSTM outputs [steps, HIDDEN] -> [steps]."""
-        return mx.sigmoid(mx.maximum(outputs, 0) @ self._weights["out.weight"] + self._weights["out.bias"])[:, 0]
+        weight, bias = self._out
+        scores = np.maximum(outputs, 0) @ weight + bias
+        return np.asarray(1 / (1 + np.exp(-scores)), np.float32)

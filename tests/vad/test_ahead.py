@@ -91,10 +91,36 @@ def test_where_memory_is_short_it_is_tried_again_and_then_told(
     assert hear(tiny, [job(1, np.zeros(RATE, np.float32))])[1].problem == ""
 
 
-def test_the_device_of_other_threads_is_left_alone(tiny: SpeechAhead) -> None:
+def test_what_ends_the_thread_is_raised_where_it_is_waited_for(
+    tiny: SpeechAhead, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("a fault of ours")
+
+    monkeypatch.setattr(ahead_module, "is_narrow", fail)
+    tiny.put(job(0, np.zeros(RATE, np.float32)))
+    with pytest.raises(ZeroDivisionError, match="a fault of ours"):
+        tiny.take(wait=True)
+
+
+def test_the_default_device_is_left_alone(tiny: SpeechAhead, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is that of all threads, the model's too: `with mx.stream(...)` on this one would move that to the CPU."""
     before = mx.default_device()
-    hear(tiny, [job(0, np.zeros(RATE, np.float32))])
-    assert mx.default_device() == before
+    other = mx.Device(mx.cpu, 3)
+    mx.set_default_device(other)
+    seen: list[mx.Device] = []
+    advance = Detector.advance
+
+    def noted(self: Detector[Job]) -> object:
+        seen.append(mx.default_device())
+        return advance(self)
+
+    monkeypatch.setattr(Detector, "advance", noted)
+    try:
+        hear(tiny, [job(0, np.zeros(RATE, np.float32))])
+    finally:
+        mx.set_default_device(before)
+    assert seen == [other]
 
 
 @pytest.mark.real

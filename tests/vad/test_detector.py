@@ -18,6 +18,7 @@ from mlxbatch.vad.network import SileroNetwork, State
 from tests.vad.tiny import write_tiny_silero
 
 Samples = NDArray[np.float32]
+CPU = mx.Device(mx.cpu)
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 REFERENCE = json.loads(Path(__file__).with_name("reference.json").read_text("utf-8"))["recordings"]
 
@@ -34,7 +35,7 @@ def recordings(network: SileroNetwork, lengths: Iterable[float]) -> dict[float, 
 
 def probabilities(network: SileroNetwork, given: Mapping[float, Samples]) -> dict[float, NDArray[np.float32]]:
     """Of all of them at once, as many as there are rows."""
-    waiting, found, rows = dict(given), {}, Detector[float](network)
+    waiting, found, rows = dict(given), {}, Detector[float](network, CPU)
     while waiting or rows.live:
         while waiting and rows.free:
             rows.join(*waiting.popitem())
@@ -60,9 +61,9 @@ def test_a_row_gets_in_a_batch_what_it_gets_alone(network: SileroNetwork) -> Non
 def test_the_state_is_carried_from_chunk_to_chunk(network: SileroNetwork) -> None:
     given = recordings(network, [40])
     sizes = network.sizes
-    whole = mx.array(np.pad(given[40], (sizes.context, 0)))
-    outputs, _ = network.recur(network.features(whole)[None], State.zeros(1))
-    assert np.allclose(probabilities(network, given)[40], network.probabilities(outputs[0]), atol=1e-5)
+    gates = network.gates(np.pad(given[40], (sizes.context, 0)), CPU)
+    outputs, _ = network.recur(gates[:, None], State.zeros(1), CPU)
+    assert np.allclose(probabilities(network, given)[40], network.probabilities(outputs[:, 0]), atol=1e-5)
 
 
 def test_what_comes_later_changes_nothing(network: SileroNetwork) -> None:
@@ -73,7 +74,7 @@ def test_what_comes_later_changes_nothing(network: SileroNetwork) -> None:
 
 def test_a_free_row_begins_anew(network: SileroNetwork) -> None:
     given = recordings(network, [5, 9])
-    rows = Detector[float](network)
+    rows = Detector[float](network, CPU)
     rows.join(9, given[9])
     rows.advance()
     rows.join(5, given[5])
@@ -83,7 +84,7 @@ def test_a_free_row_begins_anew(network: SileroNetwork) -> None:
 
 def test_louder_is_multiplied(network: SileroNetwork) -> None:
     given = recordings(network, [5])
-    rows = Detector[float](network)
+    rows = Detector[float](network, CPU)
     rows.join(5, given[5] / 4, gain=4.0)
     ((_, found),) = rows.advance()
     assert np.array_equal(found, probabilities(network, given)[5])

@@ -219,7 +219,7 @@ def test_neither_language_nor_speech_is_judged_by_the_prompt(short: Path) -> Non
 
 
 def test_random_keys_follow_the_prompt(short: Path) -> None:
-    window = Window(job(0, noise(RATE)))
+    window = Window(job(0, noise(RATE)), (0, RATE), [(0, RATE)])
     assert window.seed(0.2, ()) == window.seed(0.2)
     assert len({window.seed(0.2), window.seed(0.4), window.seed(0.2, (1, 2)), window.seed(0.2, (12,))}) == 4
 
@@ -371,7 +371,7 @@ def test_a_language_that_the_model_lacks_fails_its_recording(short: Path) -> Non
 
 
 def test_a_failure_to_load_leaves_the_device_as_it_was(short: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise RuntimeError("[metal::malloc] Unable to allocate 9 bytes.")
 
     monkeypatch.setattr(network, "load", fail)
