@@ -117,7 +117,7 @@ def test_one_channel_alone_and_one_that_is_not_there(calls: Calls) -> None:
 def test_a_header_that_promises_a_channel_too_many(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
     calls.call("a")
     probe = reading.probe
-    monkeypatch.setattr(reading, "probe", lambda item: replace(probe(item), channels=9))
+    monkeypatch.setattr(reading, "probe", lambda item, rules: replace(probe(item, rules), channels=9))
     (failed,) = calls.run(options=TranscribeOptions(channels=5)).values()
     assert isinstance(failed, Failed)
     assert (failed.stage, failed.error) == ("decode", "it has only channels 0 to 1, and channel 5 was asked for")

@@ -11,11 +11,12 @@ import pytest
 import soundfile
 
 from mlxbatch.audio import decode
-from mlxbatch.discover import MEDIA_SUFFIXES, discover
+from mlxbatch.discover import discover
 from mlxbatch.headerless import DEFAULTS, ENCODINGS, Rule, RuleError, departure, parse, rule_for, rules
 from mlxbatch.probe import probe
 from mlxbatch.run_settings import ModelKey, RunSettings
 from mlxbatch.types import Item
+from mlxbatch.walk import MEDIA_SUFFIXES
 
 from .sounds import encoded, loudness, tone, voices
 
@@ -87,7 +88,7 @@ def test_known_names_are_found_in_folders(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(b"x")
     found = discover([tmp_path], output=tmp_path / "out", also=("mine",))
     assert [one.relpath.name for one in found.items] == ["a", "b", "c"]
-    assert found.ignored == 1
+    assert found.not_taken == {"ignored": 1}
 
 
 @pytest.mark.parametrize(
@@ -187,7 +188,9 @@ def test_a_g722_file_of_an_odd_length(tmp_path: Path) -> None:
 
 def test_a_rule_that_departs_belongs_to_the_key_of_its_recordings_alone() -> None:
     def keys(name: str, own: dict[str, str]) -> list[str]:
-        settings = RunSettings(Path("out"), ("txt",), (ModelKey("m", "key"),), "txt", headerless=rules(own))
+        settings = RunSettings(
+            Path("out"), ("txt",), (ModelKey("m", lambda options: "key"),), "txt", headerless=rules(own)
+        )
         return settings.inference_keys_for(item(Path(name)))
 
     assert keys("a.wav", {"ul": "mulaw 16000"}) == keys("a.ul", {}) == keys("a.ul", {"ul": "mulaw 8000 1"}) == ["key"]

@@ -136,8 +136,8 @@ class Chosen:
     name: str
     sha: str
     path: Path | None = None
-    vad: ResolvedModel | None = None
     extra: dict[str, Any] = field(default_factory=dict)
+    vad: ResolvedModel | None = None
 
 
 def choose(name: str, *, offline: bool, say: Callable[[str], None]) -> Chosen:

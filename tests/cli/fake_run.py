@@ -26,10 +26,10 @@ if __name__ == "__main__":
         stage, _, name = deadly.partition(" ")
         work = getattr(reading, stage)
 
-        def deadly_work(item: Item, **asked: Any) -> Any:
+        def deadly_work(item: Item, *asked: Any) -> Any:
             if item.source.name == name:
                 ctypes.string_at(0)  # on this very thread, as a decoder's own fault would be
-            return work(item, **asked)
+            return work(item, *asked)
 
         setattr(reading, stage, deadly_work)
     main()

@@ -143,11 +143,11 @@ def items(monkeypatch: pytest.MonkeyPatch) -> list[Item]:
 
 
 def test_a_manifest_s_wishes_go_with_its_recordings(transcribe: Cli, items: list[Item]) -> None:
-    Path("in/calls.csv").write_text("path;language;speakers\nsub/c.wav;German;agent,customer\nb.wav\n")
+    Path("in/calls.csv").write_text("path;language;channels;speakers\nsub/c.wav;German;split;agent,customer\nb.wav\n")
     ran = transcribe("--manifest", "in/calls.csv", "--json")
     assert done(ran) == ["in/b.wav", "in/sub/c.wav"]
     assert sorted(outputs()) == ["b.txt", "sub/c.txt"]
-    assert [item.wishes for item in items] == [Wishes(), Wishes("de", None, ("agent", "customer"))]
+    assert [item.wishes for item in items] == [Wishes(), Wishes("de", "split", ("agent", "customer"))]
 
 
 def test_inputs_beside_a_manifest_are_taken_too(transcribe: Cli, items: list[Item]) -> None:

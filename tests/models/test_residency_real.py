@@ -6,6 +6,7 @@ import gc
 from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from mlxbatch import blas
@@ -22,6 +23,7 @@ from mlxbatch.engines.whisper.engine import WhisperEngine  # noqa: E402
 from mlxbatch.models.residency import Residency, device_residency  # noqa: E402
 from mlxbatch.models.weights import loaded_bytes, weight_files  # noqa: E402
 from mlxbatch.types import Item, TranscribeOptions  # noqa: E402
+from mlxbatch.vad import detector  # noqa: E402
 from tests.engines.whisper.parts import job, outputs_by_job  # noqa: E402
 from tests.jobs import Given  # noqa: E402
 
@@ -84,4 +86,37 @@ def test_where_both_fit_they_live_together(whisper_base: Path) -> None:
                 pass
         assert (residency.resident.loads, residency.resident.evictions) == (2, 0)
         assert held() - before < residency.budget + BESIDE
+    assert held() - before < BESIDE
+
+
+def speech(residency: Residency, directory: Path) -> float:
+    """Silero's highest probability of speech in the recording, the networks loaded for it where they are not there."""
+    size = loaded_bytes(weight_files(directory), "float32")
+    with residency.use("silero", lambda: detector.load(directory), size) as networks:
+        listening: detector.Detector[int] = detector.Detector(networks[16_000], mx.new_stream(mx.Device(mx.cpu)))
+        listening.join(0, decode(Item("a", RECORDING, Path("a"))).samples[0])
+        while not (done := listening.advance()):
+            pass
+    return float(np.max(done[0][1]))
+
+
+def test_whisper_and_silero_live_together_or_take_turns(whisper_base: Path, silero_vad: Path) -> None:
+    whisper = loaded_bytes(weight_files(whisper_base), "float32")
+    detecting = loaded_bytes(weight_files(silero_vad), "float32")
+    before = held()
+    for limit, loads, evictions in ((whisper + detecting, 2, 0), (whisper + detecting // 2, 5, 4)):
+        with device_residency(DeviceSettings()) as residency:
+            residency.budget = limit
+            with closing(engine(whisper_base, "float32", residency)) as first:
+                assert speech(residency, silero_vad) > 0.9
+                if evictions:
+                    assert held() - before < detecting + BESIDE
+                words = heard(first)
+                assert held() - before < whisper + detecting + BESIDE
+                assert speech(residency, silero_vad) > 0.9
+                with first._models():
+                    pass
+            assert "not in service" in words
+            assert (residency.resident.loads, residency.resident.evictions) == (loads, evictions)
+            assert residency.resident.bytes <= residency.budget
     assert held() - before < BESIDE
