@@ -41,8 +41,9 @@ class SileroNetwork:
     def __init__(self, weights: Mapping[str, Array], rate: int) -> None:
         self.sizes = NETWORKS[rate]
         self._out = weights["out.weight"][:, 0], weights["out.bias"][0]
-        self._weights = {name: mx.array(value) for name, value in weights.items()}
-        self._kernels = [[mx.array(part) for part in weights[f"conv{n}.weight"]] for n in range(len(CONVOLUTIONS))]
+        kernels = [f"conv{n}.weight" for n in range(len(CONVOLUTIONS))]
+        self._kernels = [[mx.array(part) for part in weights[name]] for name in kernels]
+        self._weights = {name: mx.array(value) for name, value in weights.items() if name not in kernels}
         mx.eval(self._weights, self._kernels)
 
     @property
