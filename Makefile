@@ -14,7 +14,7 @@ help:
 	@echo "make test    install what the tests need and run them (real weights, under 12 minutes)"
 	@echo "make check   lint, format and types"
 	@echo "make bench   speed and word error rate against mlx-audio, side by side (needs ../shared/data)"
-	@echo "make soak    the long proofs: kills (on real weights too), full disk, a ledger of a million, memory over 2,000"
+	@echo "make soak    the long proofs: kills, full disk, a million in the ledger, 100,000 paths, 3,000 mutations, calls"
 
 demo: $(VENV)/.core openblas
 	$(BIN)/mlxbatch transcribe $(DEMO) -o $(OUT) --format txt,srt,json
