@@ -221,7 +221,7 @@ class _Run:
 
     def _unsettled(self, feed: Feed) -> list[Item]:
         """Items that are being worked on and have no result, each once however many jobs it has."""
-        items = {one.planned.probed.item.id: one.planned.probed.item for one in feed.active.values()}
+        items = {one.planned.probed.item.id: one.planned.probed.item for one in list(feed.active.values())}
         return [item for item in items.values() if item.id not in self._settled]
 
     # ---- results

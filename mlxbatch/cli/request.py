@@ -23,7 +23,7 @@ from mlxbatch.governor import Policy
 from mlxbatch.headerless import rules
 from mlxbatch.ledger import inference_key, rendering_key
 from mlxbatch.manifest import read_manifest
-from mlxbatch.models.resolve import ResolvedModel, resolve
+from mlxbatch.models.resolve import ResolvedModel, resolve, resolve_package
 from mlxbatch.overseer import Oversight
 from mlxbatch.pacing import clock
 from mlxbatch.profile import Loaded, parse_bytes
@@ -202,7 +202,7 @@ def choose_all(request: Request, *, offline: bool, say: Callable[[str], None]) -
 def detector(*, offline: bool, say: Callable[[str], None]) -> ResolvedModel:
     """What finds speech, fetched where it is missing, unless `offline`; SetupError where it cannot be had."""
     try:
-        return resolve(VAD, offline=offline, say=say)
+        return resolve_package(VAD, offline=offline, say=say)
     except SetupError as error:
         raise SetupError(f"{error}; or hear everything, with --no-vad") from error
 

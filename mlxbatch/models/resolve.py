@@ -40,11 +40,18 @@ def resolve(name: str, *, offline: bool, say: Say) -> ResolvedModel:
     whole.
     """
     path = repaired(_locate(name, offline=offline, say=say), name, offline=offline, say=say)
-    known = catalogue.find(name)
-    if known is not None and known.task == "vad":
-        kinds.kind_of(known).check(path)
-    else:
-        check_model(path)
+    check_model(path)
+    return ResolvedModel(name, path, model_sha(path))
+
+
+def resolve_package(name: str, *, offline: bool, say: Say) -> ResolvedModel:
+    """A catalogue's model that comes from packages, by its name alone: whatever is called so where the user stands.
+
+    Raises SetupError as `resolve` does.
+    """
+    model = known(name)
+    path = _from_catalogue(model, offline=offline, say=say)
+    kinds.kind_of(model).check(path)
     return ResolvedModel(name, path, model_sha(path))
 
 

@@ -60,7 +60,8 @@ class SpeechAhead:
             while self.pending:
                 heard = self._heard.get(block=wait and not found)
                 if isinstance(heard, Exception):
-                    raise heard
+                    self._heard.put(heard)  # for whoever asks again
+                    raise RuntimeError(f"speech cannot be looked for any more: {heard}") from heard
                 found.append(heard)
                 self.pending -= 1
         return found
@@ -102,10 +103,16 @@ class SpeechAhead:
                 break
             if job is None or self._closed:
                 return False
-            narrow = is_narrow(job.samples)
-            heard = job.samples[:: 2 if narrow else 1]
-            self._detectors[NARROW if narrow else SAMPLE_RATE].join(job, heard, gain(heard))
+            try:
+                self._join(job)
+            except (RuntimeError, MemoryError) as error:
+                self._fail(job, error)
         return not self._closed
+
+    def _join(self, job: Job) -> None:
+        narrow = is_narrow(job.samples)
+        heard = job.samples[:: 2 if narrow else 1]
+        self._detectors[NARROW if narrow else SAMPLE_RATE].join(job, heard, gain(heard))
 
     def _advance(self, rate: int) -> None:
         detector, began = self._detectors[rate], time.monotonic()
@@ -116,12 +123,15 @@ class SpeechAhead:
         except (RuntimeError, MemoryError) as error:
             self._detectors[rate] = self._detector(rate)
             for job in detector.under_way():
-                self._heard.put(Heard(job, [], f"its speech cannot be told from silence: {error}"))
+                self._fail(job, error)
             return
         self.steps += 1
         self._spans.append(Span("vad", began, time.monotonic(), rows))
         for job, probabilities in found:
-            self._heard.put(self._hear(job, probabilities))
+            try:
+                self._heard.put(self._hear(job, probabilities))
+            except MemoryError as error:
+                self._fail(job, error)
 
     def _chunk(self, detector: Detector[Job]) -> list[tuple[Job, Probabilities]]:
         """A chunk further, tried again where memory was short."""
@@ -130,6 +140,10 @@ class SpeechAhead:
         except (RuntimeError, MemoryError):
             mx.clear_cache()
             return detector.advance()
+
+    def _fail(self, job: Job, error: Exception) -> None:
+        cause = str(error) or type(error).__name__
+        self._heard.put(Heard(job, [], f"its speech cannot be told from silence: {cause}"))
 
     def _hear(self, job: Job, probabilities: Probabilities) -> Heard:
         return Heard(job, speech_intervals(probabilities, len(job.samples), SAMPLE_RATE, self._longest))

@@ -65,8 +65,10 @@ class Detector(Generic[Key]):
         Where memory runs out (RuntimeError or MemoryError of MLX) nothing has changed, and it can be called again.
         """
         gates = {index: self._network.gates(self._chunk(row), self._stream) for index, row in self._live()}
-        outputs, self._state = self._recur(gates)
-        return self._take({i: self._network.probabilities(outputs[: len(row), i]) for i, row in gates.items()})
+        outputs, state = self._recur(gates)
+        found = {i: self._network.probabilities(outputs[: len(row), i]) for i, row in gates.items()}
+        self._state = state
+        return self._take(found)
 
     def under_way(self) -> list[Key]:
         """The recordings under way."""

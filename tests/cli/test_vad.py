@@ -53,6 +53,14 @@ def test_without_the_detector_an_offline_run_says_what_to_do(model: Path) -> Non
     assert chosen(request_for(model, **{"transcribe.vad": False})).vad is None
 
 
+def test_whatever_is_called_so_where_the_user_stands(model: Path, cache: Path, tmp_path: Path) -> None:
+    vad = write_tiny_silero(cache / "models" / "silero-vad")
+    (tmp_path / "silero-vad").mkdir()
+    found = chosen(request_for(model)).vad
+    assert found is not None
+    assert found.path == vad
+
+
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
 def test_a_detector_that_is_not_whole_is_none(model: Path, cache: Path, name: str) -> None:
     (write_tiny_silero(cache / "models" / "silero-vad") / name).write_bytes(b"{}")

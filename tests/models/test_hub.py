@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,6 +19,8 @@ from safetensors.numpy import save_file
 
 from mlxbatch.errors import SetupError
 from mlxbatch.models.hub import Wanted, faults, fetch, is_here, large, needed
+from mlxbatch.models.hub.fetch import _remote
+from mlxbatch.models.hub.wanted import RemoteFile
 
 from .hub_server import Fault, HubServer, commit, serve
 from .tiny import write_tiny_whisper
@@ -199,6 +202,15 @@ def test_truncated_answers_are_never_taken_for_the_file(hub: HubServer, tmp_path
 def test_a_truncated_answer_is_completed(hub: HubServer, model_files: dict[str, bytes]) -> None:
     hub.faults += [Fault(spoil=lambda content: content[:-10])]
     assert contents(get()) == model_files
+
+
+@pytest.mark.parametrize("name", ["../../../../victim", "a" * 63, "A" * 64])
+def test_a_hash_that_is_none_names_no_file(name: str) -> None:
+    """It would be the name of a file in the cache."""
+    record = SimpleNamespace(rfilename="model.safetensors", size=9, lfs={"sha256": name})
+    with pytest.raises(SetupError, match=r"model.safetensors: the hub gives .* for its sha256, which is none"):
+        _remote(record)
+    assert _remote(SimpleNamespace(rfilename="a", size=9, lfs=None)) == RemoteFile("a", 9, None)
 
 
 @pytest.mark.parametrize("place", [0, 5000, -1])

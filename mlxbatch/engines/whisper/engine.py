@@ -376,7 +376,7 @@ class WhisperEngine:
         begin = self._vocabulary.timestamp_begin
         found, advance = ([], WINDOW_STAMPS) if silence else pieces(trial.tokens, begin, window.end_stamp)
         cut = trial.cut and advance == WINDOW_STAMPS and not silence
-        if cut and trial.tokens[-1] >= begin:
+        if cut and trial.tokens[-1] >= begin and found[-1].tokens:
             # Cut off where a segment ends: nothing is lost if the next window begins there.
             advance, cut = found[-1].end, False
         segments = [self._segment(piece, seated, trial, ratio) for piece in found]

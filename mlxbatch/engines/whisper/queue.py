@@ -72,9 +72,10 @@ class WindowQueue:
     def fill(self, *, wait: bool) -> None:
         """Take jobs until the look-ahead is full; blocks for one only where `wait` and nothing is queued.
 
-        For one alone: a silent recording queues nothing, and the next may not come before its output is out.
+        For one alone, and for none where any was heard: a silent recording queues nothing, and the next may not come
+        before its output is out.
         """
-        self._take_heard(wait=False)
+        wait = not self._take_heard(wait=False) and wait
         idle = wait and not self._heap and not self._listening
         while self._more and len(self._heap) + self._listening < self._look_ahead and (idle or self._jobs.ready()):
             idle = False
@@ -91,9 +92,12 @@ class WindowQueue:
         else:
             self.push(self._open(Heard(job, [(0, len(job.samples))])))
 
-    def _take_heard(self, *, wait: bool) -> None:
-        for heard in self._ahead.take(wait=wait) if self._ahead else ():
+    def _take_heard(self, *, wait: bool) -> int:
+        """Open the jobs whose speech is known by now, and say how many those were."""
+        found = self._ahead.take(wait=wait) if self._ahead else []
+        for heard in found:
             self.push(self._open(heard))
+        return len(found)
 
     def push(self, window: Window | None) -> None:
         """Queue a window and start its features; digital silence is skipped, up to the first window with sound."""

@@ -119,6 +119,9 @@ def _remote(file: Any) -> RemoteFile:
     # The LFS record is a mapping in some versions of the library, an object with the same names in others.
     record = file.lfs
     sha256 = record.get("sha256") if isinstance(record, dict) else getattr(record, "sha256", None)
+    if sha256 is not None and not re.fullmatch("[0-9a-f]{64}", str(sha256)):
+        # It becomes the name of a file in the cache.
+        raise SetupError(f"{show(file.rfilename)}: the hub gives {show(str(sha256))} for its sha256, which is none")
     return RemoteFile(file.rfilename, file.size, sha256)
 
 

@@ -269,6 +269,19 @@ def test_a_text_that_is_cut_off_at_a_time_goes_on_there(short: Path, monkeypatch
     assert not any(output.stats.cut for output in outputs)
 
 
+def test_a_limit_that_leaves_room_for_a_time_alone_says_that_text_is_lost(
+    short: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def say(self: Slots) -> list[Trial]:
+        for trial in self.live:
+            trial.tokens, trial.cut, trial.finished = [TOKEN_IDS["<|0.00|>"]], True, True
+        return self.live
+
+    monkeypatch.setattr(Slots, "step", say)
+    (output,) = outputs_by_job(run(short, [job(0, noise(5 * RATE), replace(GREEDY, max_tokens=1))]))[0]
+    assert (output.segments, output.stats.cut, output.last) == ((), True, True)
+
+
 # ---- the gates
 
 

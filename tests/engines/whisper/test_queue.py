@@ -10,7 +10,7 @@ import pytest
 
 from mlxbatch.engines.whisper.queue import WindowQueue
 from mlxbatch.engines.whisper.windows import Window, window_from
-from mlxbatch.types import Job
+from mlxbatch.types import Job, TranscribeOptions
 from mlxbatch.vad.ahead import Heard
 from tests.engines.whisper.parts import job, noise
 from tests.jobs import RATE, Given
@@ -84,6 +84,41 @@ def test_it_blocks_for_one_job_alone_though_that_is_silent() -> None:
     waiting = queue(jobs, skip=skipped.append)  # type: ignore[arg-type]
     waiting.fill(wait=True)
     assert (len(waiting), len(skipped), jobs.blocked) == (0, 1, 1)
+
+
+class Listening:
+    """Finds no speech in any job, by the time it is asked again (vad.ahead.SpeechAhead)."""
+
+    def __init__(self) -> None:
+        self._jobs: list[Job] = []
+
+    @property
+    def pending(self) -> int:
+        return len(self._jobs)
+
+    def put(self, job: Job) -> None:
+        self._jobs.append(job)
+
+    def take(self, *, wait: bool) -> list[Heard]:
+        found, self._jobs = self._jobs, []
+        return [Heard(job, []) for job in found]
+
+
+def test_it_blocks_for_none_while_there_is_something_to_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody speaks in the first one, and that may be what the second one waits for."""
+    options = TranscribeOptions(vad=True)
+    jobs = Arriving([job(number, noise(160), options) for number in range(2)], here=1)
+    opened: list[Window | None] = []
+    ahead = Listening()
+    opening = lambda heard: opened.append(first(heard))  # noqa: E731
+    waiting = WindowQueue(jobs, 4, lambda window: mx.zeros(1), opening, lambda _: None, 1, ahead)  # type: ignore[arg-type]
+    waiting.fill(wait=False)  # the first is listened to, and known by the time that a slot is free
+    ahead._jobs = [job(0, noise(160), options)]
+    opened.clear()
+    waiting.fill(wait=True)
+    assert (opened, jobs.blocked) == ([None], 0)
+    waiting.fill(wait=True)
+    assert jobs.blocked == 1
 
 
 def test_silence_is_skipped_up_to_the_first_sound() -> None:
