@@ -54,6 +54,7 @@ def main() -> int:
     sides = {
         "mlx-audio generate": lambda found, out: mlx_audio(found, model, out),
         "mlxbatch": lambda found, out: mlxbatch(found, out),
+        "mlxbatch --no-vad": lambda found, out: mlxbatch(found, out, "--no-vad"),
     }
     if options.serial:
         sides["mlxbatch --workers 0"] = lambda found, out: mlxbatch(found, out, "--workers", "0")
