@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from mlxbatch.engines.mlx_audio.cuts import CONTEXT, Cuts
+from mlxbatch.engines.mlx_audio.recordings import Recordings
 from mlxbatch.types import Job, JobFailed, Output, Segment, WindowStats
 from tests.jobs import Given
 
@@ -20,7 +21,7 @@ def job(number: int, seconds: float) -> Job:
 
 
 def cuts(jobs: Sequence[Job], *, context: bool = False) -> Cuts:
-    return Cuts(Given(jobs), RATE, 10.0, context=context)
+    return Cuts(Recordings(Given(jobs), RATE, 10.0, 1.0, None, 1), RATE, context=context)
 
 
 def heard(number: int, text: str = "x") -> Output:
