@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mlxbatch.engines.mlx_audio.memory import need, sizes
+from mlxbatch.vad.layout import ROW_BYTES
 
 CONFIG = {
     "encoder": {"d_model": 1024, "n_layers": 24, "n_heads": 8, "subsampling_conv_channels": 256},
@@ -34,3 +35,14 @@ def test_encoders_of_raw_samples_work_in_parts_from_some_size_on() -> None:
     found = replace(sizes(CONFIG, 7.5), filters=32)
     minute, hour = (need(found, seconds, seconds, 24_000, 2, tiled=True, listens=False) for seconds in (60.0, 3540.0))
     assert hour < 30 * minute
+
+
+def test_a_row_of_the_detector_counts_and_what_it_hears_at_another_rate() -> None:
+    found = sizes(CONFIG, 12.5)
+
+    def more(rate: int) -> int:
+        without, with_it = (need(found, 60.0, 30.0, rate, 2, tiled=True, listens=listens) for listens in (False, True))
+        return with_it - without
+
+    assert more(16_000) == ROW_BYTES
+    assert more(24_000) == ROW_BYTES + 60 * 64_000
