@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
@@ -14,12 +15,13 @@ import soundfile as sf
 import soxr
 from numpy.typing import NDArray
 
+from mlxbatch.audio import decode
 from mlxbatch.engines import registry
 from mlxbatch.engines.base import EngineSpec
 from mlxbatch.engines.mlx_audio.cuts import Cut
 from mlxbatch.engines.mlx_audio.engine import MlxAudioEngine
 from mlxbatch.engines.mlx_audio.heard import Heard
-from mlxbatch.types import Job, JobFailed, Output, Segment
+from mlxbatch.types import Item, Job, JobFailed, Output, Segment
 from mlxbatch.vad import ahead
 from mlxbatch.vad.speech import Interval
 from tests.engines.mlx_audio.parts import ENGLISH, engine_over, hear, job, outputs, said
@@ -28,6 +30,7 @@ from tests.jobs import Given
 from tests.vad.tiny import RATE, no_speech, write_tiny_silero
 
 ROOT = Path(__file__).resolve().parents[3]
+DATA = ROOT.parent / "shared" / "data"
 SPEECH_ONLY = replace(ENGLISH, vad=True)
 SPEECH = ((0.5, 1.75), (4.0, 5.5), (5.5, 6.5), (9.0, 11.0))  # seconds; the third does not fit beside the second
 
@@ -225,3 +228,18 @@ def test_only_the_sentence_is_heard_of_ringing_music_and_a_sentence(real: Listen
     assert found[0][-1].stats.start + found[0][-1].stats.seconds <= ends + 0.4
     assert any(one.segments for one in found[0])
     assert all(21.9 <= s.start <= s.end <= ends + 0.4 for one in found[0] for s in one.segments)
+
+
+@pytest.mark.real
+@pytest.mark.corpus
+@pytest.mark.skipif(not DATA.exists(), reason="the recordings are not here")
+@pytest.mark.parametrize("name", ["parakeet", "vibevoice_asr"])
+def test_the_corpus_recordings_without_speech_come_out_empty(real: Listening, name: str) -> None:
+    engine = real(name)
+    rows = [json.loads(line) for line in (DATA / "manifest.jsonl").read_text("utf-8").splitlines()]
+    paths = [DATA / row["path"] for row in rows if row.get("text") == "" and row["expect_decode"]]
+    assert len(paths) >= 12
+    sounds = [decode(Item(path.name, path, Path(path.name)), engine.sample_rate).samples[0] for path in paths]
+    jobs = [Job(n, f"{n}", one, len(one) / engine.sample_rate, options=SPEECH_ONLY) for n, one in enumerate(sounds)]
+    found = outputs(engine, jobs)
+    assert {path.name: found[n][0].segments for n, path in enumerate(paths)} == {path.name: () for path in paths}
