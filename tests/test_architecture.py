@@ -42,6 +42,7 @@ MAY_IMPORT_MLX = (
     "mlxbatch.vad.ahead",
     "mlxbatch.vad.detector",
     "mlxbatch.vad.network",
+    "mlxbatch.vad.resident",
 )
 ADAPTER = "mlxbatch.engines.mlx_audio"
 PURE = (

@@ -128,8 +128,8 @@ MaxTokens = Annotated[
         parser=_max_tokens,
         metavar="N",
         envvar="MLXBATCH_MAX_TOKENS",
-        help=f"The most tokens of text in a window (Whisper's are of 30 s), {LEAST_TOKENS} to {MOST_TOKENS}; a text that "
-        f"is cut off is told. Default: {MOST_TOKENS}.",
+        help=f"The most tokens of text in a window (Whisper's are of 30 s), {LEAST_TOKENS} to {MOST_TOKENS}; a text "
+        f"that is cut off is told. Default: {MOST_TOKENS}.",
         rich_help_panel=PANEL,
         show_default=False,
     ),

@@ -27,8 +27,10 @@ class Family:
     enough. `takes` names the options it heeds, of "language", "prompt", "hotwords", "max_tokens" and "translate"; one
     that does not `detect` has to be given the language. `languages` are the codes it knows, () where its config.json
     or nobody says. `times` is what it tells of time inside a piece: "words", "segments" or "" (a piece is one
-    segment). `context`: a piece's text is told to the next. `module` is its name in mlx_audio.stt.models, `computed`
-    are weights that mlx-audio makes itself where a checkpoint has none.
+    segment). `apart`: where only speech is heard, a pause of more seconds than that divides two pieces; it is larger
+    for those that tell speakers, which they know within a piece only. `context`: a piece's text is told to the next.
+    `module` is its name in mlx_audio.stt.models, `computed` are weights that mlx-audio makes itself where a checkpoint
+    has none.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Family:
     detects: bool = True
     languages: tuple[str, ...] = ()
     times: str = ""
+    apart: float = 1.0
     context: bool = False
     module: str = ""
     computed: tuple[str, ...] = ()
@@ -112,6 +115,7 @@ VIBEVOICE = Family(
     files=("tokenizer.json|vocab.json", "tokenizer_config.json"),
     takes=_takes("prompt", "hotwords", "max_tokens"),
     times="segments",
+    apart=10.0,
     context=True,
     module="vibevoice_asr",
 )
@@ -244,6 +248,7 @@ MOSS = Family(
     files=("tokenizer.json|vocab.json", "tokenizer_config.json", "preprocessor_config.json"),
     takes=_takes("hotwords", "max_tokens"),
     times="segments",
+    apart=10.0,
     module="moss_transcribe_diarize",
 )
 

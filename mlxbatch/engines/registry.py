@@ -21,7 +21,7 @@ FOOTPRINTS = {
     "whisper": "mlxbatch.engines.whisper.footprint:footprint",
 }
 # Those that hear speech only, where that is asked for: they need a detector (EngineSpec.vad).
-DETECTING = frozenset({"whisper"})
+DETECTING = frozenset({"mlx-audio", "whisper"})
 
 # Raised when the same input and options may give another output: part of the inference key.
 VERSIONS = {"fake": "1", "mlx-audio": "1", "whisper": "1"}

@@ -11,6 +11,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import mlx.core as mx
+import numpy as np
+import soxr
+from numpy.typing import NDArray
 
 from mlxbatch.types import Job, Span
 from mlxbatch.vad.band import SAMPLE_RATE, is_narrow
@@ -32,14 +35,15 @@ class Heard:
 
 
 class SpeechAhead:
-    """Takes jobs (16 kHz), gives them back with their speech, many at a time in one batch, in whatever order.
+    """Takes jobs, gives them back with their speech, many at a time in one batch, in whatever order.
 
     `put`, `take` and `close` belong to one thread; the work is done on another, since MLX's streams belong to threads.
-    `longest` is that of `speech_intervals`, in samples.
+    `sample_rate` is that of all jobs, in Hz, and `longest` that of `speech_intervals`; all is told in samples at that
+    rate, of which a step of 32 ms has a whole number. The networks hear other rates than 16 kHz resampled.
     """
 
-    def __init__(self, networks: Mapping[int, SileroNetwork], longest: int) -> None:
-        self._networks, self._longest = networks, longest
+    def __init__(self, networks: Mapping[int, SileroNetwork], longest: int, sample_rate: int = SAMPLE_RATE) -> None:
+        self._networks, self._longest, self._rate = networks, longest, sample_rate
         self._inbox: queue.Queue[Job | None] = queue.Queue()
         self._heard: queue.Queue[Heard | Exception] = queue.Queue()
         self._spans: deque[Span] = deque()
@@ -110,8 +114,9 @@ class SpeechAhead:
         return not self._closed
 
     def _join(self, job: Job) -> None:
-        narrow = is_narrow(job.samples)
-        heard = job.samples[:: 2 if narrow else 1]
+        sound = job.samples if self._rate == SAMPLE_RATE else _resampled(job.samples, self._rate)
+        narrow = is_narrow(sound)
+        heard = sound[:: 2 if narrow else 1]
         self._detectors[NARROW if narrow else SAMPLE_RATE].join(job, heard, gain(heard))
 
     def _advance(self, rate: int) -> None:
@@ -146,4 +151,9 @@ class SpeechAhead:
         self._heard.put(Heard(job, [], f"its speech cannot be told from silence: {cause}"))
 
     def _hear(self, job: Job, probabilities: Probabilities) -> Heard:
-        return Heard(job, speech_intervals(probabilities, len(job.samples), SAMPLE_RATE, self._longest))
+        """A step is 32 ms at any rate, so what is found needs no mapping to the job's own."""
+        return Heard(job, speech_intervals(probabilities, len(job.samples), self._rate, self._longest))
+
+
+def _resampled(samples: NDArray[np.float32], sample_rate: int) -> NDArray[np.float32]:
+    return np.asarray(soxr.resample(samples, sample_rate, SAMPLE_RATE), np.float32)

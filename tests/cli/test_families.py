@@ -7,7 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import soundfile
 
 from mlxbatch.audio import decode
 from mlxbatch.engines import families
@@ -15,11 +17,18 @@ from mlxbatch.types import Item, Job, TranscribeOptions
 from tests.engines.mlx_audio import tiny
 from tests.engines.mlx_audio.parts import engine_over, outputs
 
-from .conftest import Cli, finish, noise, program, write
+from .conftest import ROOT, Cli, finish, noise, program, write
 from .running import outputs as written
 from .running import run_log
 
 Model = Callable[[str], Path]
+SENTENCE = ROOT / "examples/books/sense_and_sensibility_01_austen_64kb-0880.wav"
+
+
+@pytest.fixture(autouse=True)
+def everything(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Noise is no speech: all is heard, unless a test says otherwise."""
+    monkeypatch.setenv("MLXBATCH_VAD", "0")
 
 
 @pytest.fixture(scope="session")
@@ -45,6 +54,26 @@ def test_a_directory_of_recordings(cli: Cli, recordings: Path, model: Model, nam
         assert all(0 <= one["start"] <= one["end"] <= seconds for one in found["segments"])
     assert any(transcript(stem)["text"] for stem in ("a", "b", "sub/c"))
     assert "Traceback" not in ran.err
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("name", ["parakeet", "vibevoice_asr"])
+def test_only_speech_is_heard_unless_told_otherwise(
+    cli: Cli, place: Path, model: Model, name: str, silero_vad: Path
+) -> None:
+    sentence, rate = soundfile.read(SENTENCE, dtype="float32")
+    write(place / "in" / "noise.wav", noise(4.0))
+    write(place / "in" / "late.wav", np.concatenate([noise(8.0), np.zeros(rate, np.float32), sentence]))
+    run = ("transcribe", "in", "-o", "out", "--model", model(name), "--format", "json", "--workers", "0", "--json")
+    ran = cli(*run, "--vad")
+    assert (ran.code, ran.summary["done"]) == (0, 2), ran.err
+    assert transcript("noise")["segments"] == []
+    assert transcript("noise")["duration"] == pytest.approx(4.0)
+    late = transcript("late")["segments"]
+    assert late
+    assert min(one["start"] for one in late) >= 8.9
+    assert cli(*run, "--no-vad").summary["done"] == 2
+    assert transcript("noise")["segments"]
 
 
 def test_recordings_are_decoded_at_the_model_s_own_rate(cli: Cli, place: Path, model: Model) -> None:

@@ -46,6 +46,16 @@ def test_speech_alone_is_heard_unless_told_otherwise(model: Path, cache: Path) -
     assert asked.model_key(on, chosen(on)) != asked.model_key(off, chosen(off))
 
 
+@pytest.mark.parametrize("engine", sorted(DETECTING))
+def test_every_engine_that_hears_speech_only_gets_the_detector(
+    model: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, engine: str
+) -> None:
+    vad = write_tiny_silero(cache / "models" / "silero-vad")
+    monkeypatch.setattr(asked, "choose", lambda name, *, offline, say: Chosen(engine, name, "0" * 64))
+    request = request_for(model)
+    assert asked.engine_spec(request.profile, chosen(request)).vad == vad
+
+
 def test_without_the_detector_an_offline_run_says_what_to_do(model: Path) -> None:
     with pytest.raises(SetupError, match="silero-vad is not on this machine, and this run is offline: ") as caught:
         chosen(request_for(model))

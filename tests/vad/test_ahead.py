@@ -141,6 +141,37 @@ def test_the_default_device_is_left_alone(tiny: SpeechAhead, monkeypatch: pytest
     assert seen == [other]
 
 
+def test_where_resampling_has_no_memory_that_job_fails(tiny: SpeechAhead, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(samples: np.ndarray, _: int) -> np.ndarray:
+        if len(samples) > RATE:
+            raise MemoryError("no room")
+        return samples
+
+    monkeypatch.setattr(ahead_module, "_resampled", fail)
+    monkeypatch.setattr(tiny, "_rate", 24_000)
+    found = hear(tiny, [job(0, np.zeros(2 * RATE, np.float32)), job(1, np.zeros(RATE, np.float32))])
+    assert [found[number].problem for number in range(2)] == ["its speech cannot be told from silence: no room", ""]
+
+
+@pytest.mark.real
+def test_speech_is_found_in_the_samples_of_another_rate(real: SpeechAhead, silero_vad: Path) -> None:
+    """At 24 kHz where it is at 16 kHz, within a step; the network for 8 kHz still hears what comes from a telephone."""
+    telephone, rate = sf.read(EXAMPLES / "calls/demo-thanks.wav", dtype="float32")
+    sentence, _ = sf.read(EXAMPLES / "books/sense_and_sensibility_01_austen_64kb-0880.wav", dtype="float32")
+    plain = [soxr.resample(telephone, rate, RATE), sentence]
+    given = [soxr.resample(telephone, rate, 24_000), soxr.resample(sentence, RATE, 24_000)]
+    other = SpeechAhead(load(silero_vad), 30 * 24_000, 24_000)
+    try:
+        found = hear(other, [Job(n, f"{n}", one, len(one) / 24_000) for n, one in enumerate(given)])
+    finally:
+        other.close()
+    wanted = hear(real, [job(n, one) for n, one in enumerate(plain)])
+    for number in range(2):
+        there = np.array(wanted[number].speech) / RATE
+        assert len(there) > 0
+        assert np.array(found[number].speech) / 24_000 == pytest.approx(there, abs=0.033)
+
+
 @pytest.mark.real
 def test_nobody_speaks_in_tones_noise_and_music(real: SpeechAhead) -> None:
     signals = no_speech()

@@ -3,35 +3,66 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mlxbatch.engines.base import Jobs
-from mlxbatch.engines.mlx_audio.pieces import pieces
 from mlxbatch.types import Job, JobFailed, Output, TranscribeOptions
+from mlxbatch.vad.speech import Interval
 
-# How much of a piece's text the next piece is told, in characters.
+# How much of the text before it a piece is told, in characters.
 CONTEXT = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A recording and its pieces: of each the stretches that are to be heard, in samples. No piece: nobody speaks.
+
+    `problem`: why that cannot be told.
+    """
+
+    job: Job
+    pieces: Sequence[Sequence[Interval]]
+    problem: str = ""
+
+
+class Recordings(Protocol):
+    """What is to be heard, recording by recording; as engines.base.Jobs."""
+
+    def __next__(self) -> Opened: ...
+
+    def ready(self) -> bool: ...
 
 
 @dataclass(frozen=True, eq=False)
 class Cut:
-    """A piece of a recording: samples `start` to `stop` of its job; `context` is the text before it."""
+    """A piece of a recording: samples `start` to `stop` of its job, silence where they are not to be `heard`.
+
+    `context` is the text before it; `problem`: why the recording cannot be heard at all.
+    """
 
     job: Job
     index: int
     start: int
     stop: int
+    heard: Sequence[Interval]
     sample_rate: int
     alone: bool  # the recording is this one piece
     context: str = ""
+    problem: str = ""
 
     @property
     def samples(self) -> NDArray[np.float32]:
-        return self.job.samples[self.start : self.stop]
+        whole = self.job.samples[self.start : self.stop]
+        if self.heard == ((self.start, self.stop),):
+            return whole
+        samples = np.zeros_like(whole)
+        for begin, end in self.heard:
+            samples[begin - self.start : end - self.start] = self.job.samples[begin:end]
+        return samples
 
     @property
     def begin(self) -> float:
@@ -47,7 +78,7 @@ class Cut:
 
     def silent(self) -> bool:
         """Digital silence, or nothing at all: there is nothing to hear and much to imagine."""
-        return not np.any(self.samples)
+        return not any(np.any(self.job.samples[begin:end]) for begin, end in self.heard)
 
 
 @dataclass
@@ -66,8 +97,8 @@ class Cuts:
     With `context` a recording's pieces come one by one, each after what was heard in the one before; else all at once.
     """
 
-    def __init__(self, jobs: Jobs, sample_rate: int, longest: float, *, context: bool) -> None:
-        self._jobs, self._rate, self._longest, self._context = jobs, sample_rate, longest, context
+    def __init__(self, recordings: Recordings, sample_rate: int, *, context: bool) -> None:
+        self._recordings, self._rate, self._context = recordings, sample_rate, context
         self._open: dict[int, _Open] = {}
         self._cuts: dict[int, Cut] = {}
         self._ready: deque[Job] = deque()
@@ -79,11 +110,11 @@ class Cuts:
     def __next__(self) -> Job:
         """The next piece. More may come after StopIteration, once a recording's earlier piece was heard."""
         if not self._ready:
-            self._begin(next(self._jobs))
+            self._begin(next(self._recordings))
         return self._ready.popleft()
 
     def ready(self) -> bool:
-        return bool(self._ready) or self._jobs.ready()
+        return bool(self._ready) or self._recordings.ready()
 
     def of(self, number: int) -> Cut | None:
         """The piece with that number; None where its recording has failed, and it need not be heard."""
@@ -109,29 +140,41 @@ class Cuts:
         job = self._open[cut.job.id]
         job.outputs[cut.index] = replace(output, job_id=cut.job.id, window=cut.index, last=cut.index == job.last)
         if job.waiting:
-            self._hand_out(replace(job.waiting.popleft(), context=_tail(output)))
+            self._hand_out(replace(job.waiting.popleft(), context=_context(cut, output)))
         while job.following in job.outputs:
             yield job.outputs.pop(job.following)
             job.following += 1
         if job.following > job.last:
             del self._open[cut.job.id]
 
-    def _begin(self, job: Job) -> None:
-        spans = pieces(job.samples, self._rate, self._longest)
-        cuts = deque(
-            Cut(job, index, start, stop, self._rate, alone=len(spans) == 1) for index, (start, stop) in enumerate(spans)
-        )
-        self._open[job.id] = _Open(cuts, last=len(spans) - 1)
-        for _ in range(1 if self._context else len(spans)):
+    def _begin(self, opened: Opened) -> None:
+        cuts = deque(self._cut(opened))
+        self._open[opened.job.id] = _Open(cuts, last=len(cuts) - 1)
+        for _ in range(1 if self._context else len(cuts)):
             self._hand_out(cuts.popleft())
 
+    def _cut(self, opened: Opened) -> Iterator[Cut]:
+        """A recording's pieces; one in which there is nothing to hear, where nobody speaks."""
+        job, found = opened.job, opened.pieces
+        for index, heard in enumerate(found):
+            start, stop = heard[0][0], heard[-1][1]
+            yield Cut(job, index, start, stop, tuple(heard), self._rate, alone=len(found) == 1)
+        if not found:
+            yield Cut(job, 0, 0, len(job.samples), (), self._rate, alone=True, problem=opened.problem)
+
     def _hand_out(self, cut: Cut) -> None:
+        """As a job of its own; what takes no work has no length there, and so is in nobody's way."""
         self._number += 1
         self._cuts[self._number] = cut
-        self._ready.append(replace(cut.job, id=self._number, samples=cut.samples, seconds=cut.seconds))
+        samples = cut.job.samples[cut.start : cut.stop if cut.heard else cut.start]
+        self._ready.append(replace(cut.job, id=self._number, samples=samples, seconds=len(samples) / self._rate))
 
 
-def _tail(output: Output) -> str:
-    """The end of what was heard, from the beginning of a word on."""
-    text = " ".join(segment.text for segment in output.segments)
+def _context(cut: Cut, output: Output) -> str:
+    """The end of what was heard up to and in a piece, from the beginning of a word on.
+
+    Pieces of speech may be of a word or two, so what they were told themselves goes on with their text.
+    """
+    before = [cut.context] if cut.options.vad and cut.context else []
+    text = " ".join([*before, *(segment.text for segment in output.segments)])
     return text if len(text) <= CONTEXT else text[-CONTEXT:].partition(" ")[2]

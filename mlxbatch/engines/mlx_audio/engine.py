@@ -23,11 +23,14 @@ from mlxbatch.engines.mlx_audio.heard import Heard, placed
 from mlxbatch.engines.mlx_audio.hearing import Hearing
 from mlxbatch.engines.mlx_audio.hush import hushed
 from mlxbatch.engines.mlx_audio.loading import load, network_of
+from mlxbatch.engines.mlx_audio.recordings import Recordings
 from mlxbatch.errors import MlxBatchError, show
 from mlxbatch.models.architecture import read_json
 from mlxbatch.models.residency import device_residency, weight_bytes
 from mlxbatch.models.weights import loaded_bytes, weight_files
 from mlxbatch.types import Job, JobFailed, Output, Readings, Span, WindowStats
+from mlxbatch.vad.ahead import SpeechAhead
+from mlxbatch.vad.resident import resident_networks, speech_ahead
 
 # mlx-audio's module -> the module here, and what in it hears.
 HEARINGS = {
@@ -69,6 +72,7 @@ class MlxAudioEngine:
         self._spec, self._family = spec, family
         wanted = spec.segment_seconds or family.segment_seconds
         self._piece = min(float(wanted), family.longest)
+        self._ahead: SpeechAhead | None = None
         settings = device.DeviceSettings(**spec.device)
         dtype = getattr(mx, spec.dtype)
         # What is set on the device is put back where loading fails, too.
@@ -76,6 +80,7 @@ class MlxAudioEngine:
             self._residency = undo.enter_context(device_residency(settings))
             model = undo.enter_context(self._resident_model(spec.model, dtype, plain=settings.kind == "cpu"))
             self._model = hearing(model.whole, family)
+            self._networks = undo.enter_context(resident_networks(self._residency, spec.vad))
             self._exit = undo.pop_all()
         self._sizes = memory.sizes(read_json(spec.model / "config.json"), family.frames_per_second)
         self._item = dtype.size
@@ -93,9 +98,17 @@ class MlxAudioEngine:
     # ---- the seam
 
     def run(self, jobs: Jobs, admit: Admit) -> Iterator[Output | JobFailed]:
-        self._cuts = Cuts(jobs, self.sample_rate, self._piece, context=self._family.context)
+        rate, look_ahead = self.sample_rate, 2 * self._spec.batch_size
+        with speech_ahead(self._networks, int(self._piece * rate), rate) as self._ahead:
+            recordings = Recordings(jobs, rate, self._piece, self._family.apart, self._ahead, look_ahead)
+            self._cuts = Cuts(recordings, rate, context=self._family.context)
+            for event in self._events(admit):
+                yield from self._cuts.take(event)
+
+    def _events(self, admit: Admit) -> Iterator[Output | JobFailed]:
+        """What becomes of each piece."""
         padding = self._family.padding
-        events = run_batches(
+        return run_batches(
             self._cuts,
             admit,
             self._infer,
@@ -103,12 +116,13 @@ class MlxAudioEngine:
             size=self._spec.batch_size if padding else 1,
             padding=padding or Padding.FIXED,
         )
-        for event in events:
-            yield from self._cuts.take(event)
 
     def need(self, seconds: float) -> int:
         tiled = kernels.on_gpu() and not self._family.relative
-        return memory.need(self._sizes, seconds, self._piece, self.sample_rate, self._item, tiled=tiled)
+        listens = self._spec.vad is not None
+        return memory.need(
+            self._sizes, seconds, self._piece, self.sample_rate, self._item, tiled=tiled, listens=listens
+        )
 
     def weights(self) -> int:
         return self._residency.resident.bytes
@@ -117,11 +131,14 @@ class MlxAudioEngine:
         return self._residency.budget
 
     def readings(self) -> Readings:
-        spans, self._spans = tuple(self._spans), []
+        heard = self._ahead.spans() if self._ahead else []
+        spans, self._spans = (*self._spans, *heard), []
         return replace(self.pulse(), spans=spans)
 
     def pulse(self) -> Readings:
-        return replace(device.readings(self._work), resident=self._residency.resident)
+        now, ahead = device.readings(self._work), self._ahead
+        progress = now.progress + (ahead.steps if ahead else 0)
+        return replace(now, progress=progress, resident=self._residency.resident)
 
     def reclaim(self) -> None:
         device.reclaim()
@@ -173,6 +190,8 @@ class MlxAudioEngine:
     def _problem(self, cut: Cut) -> str | None:
         """Why the piece cannot be transcribed as it is asked to."""
         language = cut.options.language
+        if cut.problem:
+            return cut.problem
         if cut.options.task == "translate" and "translate" not in self._family.takes:
             return f"{self._family.name} does not translate"
         if "language" not in self._family.takes:

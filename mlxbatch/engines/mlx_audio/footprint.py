@@ -28,5 +28,7 @@ def footprint(spec: EngineSpec) -> Footprint:
         sample_rate=family.sample_rate,
         item=_SIZES[spec.dtype],
         tiled=spec.device.get("kind", "cpu") != "cpu" and not family.relative,
+        listens=spec.vad is not None,
     )
-    return Footprint(loaded_bytes(weight_files(spec.model), spec.dtype), need)
+    detector = loaded_bytes(weight_files(spec.vad), "float32") if spec.vad else 0
+    return Footprint(loaded_bytes(weight_files(spec.model), spec.dtype) + detector, need)

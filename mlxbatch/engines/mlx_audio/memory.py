@@ -6,6 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from mlxbatch.vad.band import SAMPLE_RATE as HEARD_RATE
+from mlxbatch.vad.layout import ROW_BYTES
+
 # Values of the widest kind that are alive at once in a layer: input, norm, projections, the feed-forward's four-fold.
 LIVE = 16
 TEXT_PER_SECOND = 16  # tokens, as decoding.TOKENS_PER_SECOND
@@ -49,7 +52,7 @@ def sizes(config: Mapping[str, Any], rate: float) -> Sizes:
     return Sizes(width, layers, heads, kv_heads * head_width, vocabulary, channels, filters, rate)
 
 
-def need(sizes: Sizes, seconds: float, piece: float, sample_rate: int, item: int, *, tiled: bool) -> int:
+def need(sizes: Sizes, seconds: float, piece: float, sample_rate: int, item: int, *, tiled: bool, listens: bool) -> int:
     """Bytes that one row of a batch adds: its samples, features, activations, scores, caches and logits.
 
         samples       4 * sample_rate * seconds, of the whole recording; all the rest is of one piece of it
@@ -59,6 +62,7 @@ def need(sizes: Sizes, seconds: float, piece: float, sample_rate: int, item: int
         scores        8 * heads * frames^2, none where attention is `tiled`
         caches        4 * item * layers * kv_width * (frames + tokens): keys and values, twice while they grow
         logits        32 * vocabulary
+        speech        32 MB where the engine `listens` for it; at another rate than 16 kHz 64,000 * seconds more
 
     `frames` are the encoder's frames or sound tokens of the piece, `item` is the bytes of a weight.
     """
@@ -70,7 +74,13 @@ def need(sizes: Sizes, seconds: float, piece: float, sample_rate: int, item: int
     sound = (FEATURES + CONVOLUTIONS * sizes.channels) * part + 4 * (sample_rate * seconds + raw)
     scores = 0 if tiled else 8 * sizes.heads * frames**2
     caches = 4 * item * sizes.layers * sizes.kv_width * (frames + tokens)
-    return int(sound) + item * LIVE * sizes.width * frames + scores + caches + 32 * sizes.vocabulary
+    own = int(sound) + item * LIVE * sizes.width * frames + scores + caches + 32 * sizes.vocabulary
+    return own + (_listening(seconds, sample_rate) if listens else 0)
+
+
+def _listening(seconds: float, sample_rate: int) -> int:
+    """What finding a recording's speech takes beside its samples: a row of the detector, which hears them at 16 kHz."""
+    return ROW_BYTES + (0 if sample_rate == HEARD_RATE else int(4 * HEARD_RATE * seconds))
 
 
 def _most(config: Any, keys: frozenset[str], otherwise: int) -> int:

@@ -1,9 +1,15 @@
-"""Where a long recording is cut: at its quietest moment near the limit. Numbers only."""
+"""The pieces that a recording is heard in: its speech, or all of it, cut at its quietest moments. Numbers only."""
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
+
+from mlxbatch.vad.cuts import cuts
+from mlxbatch.vad.speech import Interval
 
 FRAME_SECONDS = 0.05
 # How far before the limit a quiet moment is looked for: this share of the limit, and at most so many seconds.
@@ -23,6 +29,21 @@ def pieces(samples: NDArray[np.float32], sample_rate: int, longest: float) -> li
         found.append((start, stop))
         start = stop
     return [*found, (start, len(samples))]
+
+
+def speech_pieces(speech: Sequence[Interval], longest: int, apart: int, pause: int) -> list[tuple[Interval, ...]]:
+    """Put speech into pieces of at most `longest` samples: of each what is to be heard, in order.
+
+    A piece begins and ends with speech, and has pauses of up to `apart` in it. What lies between two stretches of it
+    is a pause of more than `pause`, in which nothing is to be heard. No speech is no piece.
+    """
+    return [tuple(cuts(_within(speech, piece), longest, pause)) for piece in cuts(speech, longest, apart)]
+
+
+def _within(speech: Sequence[Interval], piece: Interval) -> Sequence[Interval]:
+    start, stop = piece
+    first = bisect_left(speech, start, key=lambda interval: interval[0])
+    return speech[first : bisect_right(speech, stop, lo=first, key=lambda interval: interval[1])]
 
 
 def _cut(window: NDArray[np.float32], sample_rate: int) -> int:

@@ -6,8 +6,8 @@ import json
 import math
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 import mlx.core as mx
@@ -40,11 +40,10 @@ from mlxbatch.engines.whisper.windows import (
 from mlxbatch.errors import OutOfMemory, show
 from mlxbatch.models.check import check_whisper
 from mlxbatch.models.residency import Residency, device_residency
-from mlxbatch.models.weights import loaded_bytes, weight_files
+from mlxbatch.models.weights import loaded_bytes
 from mlxbatch.types import JobFailed, Output, Readings, Segment, Span, WindowStats
-from mlxbatch.vad import detector
 from mlxbatch.vad.ahead import Heard, SpeechAhead
-from mlxbatch.vad.network import SileroNetwork
+from mlxbatch.vad.resident import resident_networks, speech_ahead
 
 # Windows a slot has to finish, after the device ran out of memory, before as many again are tried.
 RECOVERY = 4
@@ -111,7 +110,8 @@ class WhisperEngine:
     @contextmanager
     def _models(self) -> Iterator[None]:
         """All models of a run, resident for as long. Whatever has hold of one keeps its memory, so nothing may."""
-        with self._resident_network() as self._network, self._resident_listeners() as self._listeners:
+        networks = resident_networks(self._residency, self._spec.vad)
+        with self._resident_network() as self._network, networks as self._listeners:
             try:
                 yield
             finally:
@@ -131,18 +131,11 @@ class WhisperEngine:
             layout.weight_count(self._dims) * dtype.size if expands else stored,
         )
 
-    def _resident_listeners(self) -> AbstractContextManager[Mapping[int, SileroNetwork]]:
-        """What finds speech, by sample rate; nothing where everything is to be heard."""
-        vad = self._spec.vad
-        if vad is None:
-            return nullcontext({})
-        return self._residency.use(show(vad), lambda: detector.load(vad), loaded_bytes(weight_files(vad), "float32"))
-
     def _run(self, jobs: Jobs, admit: Admit) -> Iterator[Output | JobFailed]:
         self._seat_none()
         self._outputs.clear()  # of a run that was given up
         self._limit, self._well = self._spec.batch_size, 0
-        with self._listening() as self._ahead:
+        with speech_ahead(self._listeners, WINDOW_SAMPLES, SAMPLE_RATE) as self._ahead:
             look_ahead, streams = 2 * self._spec.batch_size, self._spec.cpu_streams
             self._queue = WindowQueue(jobs, look_ahead, self._features, self._open, self._skip, streams, self._ahead)
             yield from self._drain(admit)
@@ -161,18 +154,6 @@ class WhisperEngine:
                 yield self._outputs.popleft()
             if not self._seated and self._queue.exhausted:
                 return
-
-    @contextmanager
-    def _listening(self) -> Iterator[SpeechAhead | None]:
-        """Where there is a model for it, speech is found ahead as long as jobs are worked on."""
-        if not self._listeners:
-            yield None
-            return
-        ahead = SpeechAhead(self._listeners, WINDOW_SAMPLES)
-        try:
-            yield ahead
-        finally:
-            ahead.close()
 
     def _seat_none(self) -> None:
         self._slots = Slots(self._network.decoder, self._rules, self._spec.batch_size)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from mlxbatch.engines.mlx_audio.cuts import CONTEXT, Cuts
-from mlxbatch.types import Job, JobFailed, Output, Segment, WindowStats
+from mlxbatch.engines.mlx_audio.cuts import CONTEXT, Cuts, Opened
+from mlxbatch.engines.mlx_audio.recordings import Recordings
+from mlxbatch.types import Job, JobFailed, Output, Segment, TranscribeOptions, WindowStats
 from tests.jobs import Given
 
 RATE = 100
@@ -20,7 +22,7 @@ def job(number: int, seconds: float) -> Job:
 
 
 def cuts(jobs: Sequence[Job], *, context: bool = False) -> Cuts:
-    return Cuts(Given(jobs), RATE, 10.0, context=context)
+    return Cuts(Recordings(Given(jobs), RATE, 10.0, 1.0, None, 1), RATE, context=context)
 
 
 def heard(number: int, text: str = "x") -> Output:
@@ -93,3 +95,70 @@ def test_no_piece_is_kept_once_its_recording_is_done() -> None:
         pieces.take(heard(number))
     assert not pieces._cuts
     assert not pieces._open
+
+
+class Spoken:
+    """Recordings whose speech is known already."""
+
+    def __init__(self, *opened: Opened) -> None:
+        self._opened = iter(opened)
+
+    def __next__(self) -> Opened:
+        return next(self._opened)
+
+    def ready(self) -> bool:
+        return True
+
+
+def spoken(*opened: Opened, context: bool = False) -> Cuts:
+    return Cuts(Spoken(*opened), RATE, context=context)
+
+
+def test_a_piece_of_speech_has_its_place_in_the_recording_and_silence_in_its_pauses() -> None:
+    whole = job(4, 25.0)
+    pieces = spoken(Opened(whole, [[(300, 500), (700, 900)], [(2000, 2500)]]))
+    assert [one.seconds for one in pieces] == [6.0, 5.0]
+    first, second = pieces.of(0), pieces.of(1)
+    assert first is not None
+    assert second is not None
+    assert (first.begin, first.seconds, second.begin, second.seconds) == (3.0, 6.0, 20.0, 5.0)
+    assert np.array_equal(first.samples[:200], whole.samples[300:500])
+    assert not first.samples[200:400].any()
+    assert np.array_equal(first.samples[400:], whole.samples[700:900])
+    assert np.array_equal(second.samples, whole.samples[2000:2500])
+    assert whole.samples.all(), "the recording itself is left as it is"
+    assert not first.alone
+
+
+def test_a_recording_without_speech_is_one_piece_with_nothing_to_hear() -> None:
+    pieces = spoken(Opened(job(4, 25.0), []))
+    (given,) = pieces
+    assert (len(given.samples), given.seconds) == (0, 0.0)
+    cut = pieces.of(0)
+    assert cut is not None
+    assert cut.silent()
+    assert (cut.begin, cut.seconds, cut.alone) == (0.0, 25.0, True)
+    (output,) = pieces.take(replace(heard(0), segments=()))
+    assert isinstance(output, Output)
+    assert (output.job_id, output.window, output.last) == (4, 0, True)
+
+
+def test_digital_silence_where_speech_should_be_is_silent() -> None:
+    pieces = spoken(Opened(replace(job(4, 9.0), samples=np.zeros(900, np.float32)), [[(0, 100), (300, 400)]]))
+    list(pieces)
+    cut = pieces.of(0)
+    assert cut is not None
+    assert cut.silent()
+
+
+def test_after_short_pieces_of_speech_more_than_the_last_one_is_told() -> None:
+    for vad, wanted in ((True, "Yes. No."), (False, "No.")):
+        whole = replace(job(4, 9.0), options=TranscribeOptions(vad=vad))
+        pieces = spoken(Opened(whole, [[(n, n + 50)] for n in (0, 200, 400)]), context=True)
+        for number, text in enumerate(("Yes.", "No.")):
+            next(pieces)
+            pieces.take(heard(number, text))
+        next(pieces)
+        cut = pieces.of(2)
+        assert cut is not None
+        assert cut.context == wanted
