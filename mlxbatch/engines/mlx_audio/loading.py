@@ -29,10 +29,10 @@ def load(directory: Path, family: Family, dtype: mx.Dtype, bits: int | None = No
     """mlx-audio's model, its weights in `dtype`, evaluated on the thread that calls.
 
     mlx-audio's own loader leaves missing weights random, and may fetch a tokenizer from the network; here both are a
-    SetupError. With `bits` its matrices are quantized to so many; a checkpoint that is stored quantized stays as it is.
+    SetupError, as is a program that its files name. With `bits` its matrices are quantized to so many; a checkpoint that is stored quantized stays as it is.
     `dequantized`: quantized layers become plain ones of the same values.
     """
-    with hushed(), _offline(), _as_setup_error(directory, family):
+    with hushed(), _offline(), _no_programs(directory), _as_setup_error(directory, family):
         _keep_tqdm_to_threads()
         module = importlib.import_module(f"mlx_audio.stt.models.{family.module}")
         config = read_json(directory / "config.json") | {"model_path": str(directory)}
@@ -81,6 +81,25 @@ def _offline() -> Iterator[None]:
         yield
     finally:
         constants.HF_HUB_OFFLINE = before
+
+
+@contextmanager
+def _no_programs(directory: Path) -> Iterator[None]:
+    """No program that a model's files name is run while this lasts: mlx-audio tells transformers to trust them all."""
+    from transformers import dynamic_module_utils
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise SetupError(f"{show(directory)}: a setting of its tokenizer names a program to run; take it out")
+
+    ways = ("get_cached_module_file", "get_class_in_module")
+    before = {way: getattr(dynamic_module_utils, way) for way in ways}
+    for way in ways:
+        setattr(dynamic_module_utils, way, refuse)
+    try:
+        yield
+    finally:
+        for way, function in before.items():
+            setattr(dynamic_module_utils, way, function)
 
 
 def _keep_tqdm_to_threads() -> None:

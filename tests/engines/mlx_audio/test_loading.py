@@ -87,6 +87,24 @@ def _no_network(*_: object) -> None:
     raise AssertionError("the network was asked")
 
 
+@pytest.mark.parametrize("where", ["sub/tok.T", "{elsewhere}--tok.T", "some/repository--tok.T"])
+@pytest.mark.parametrize("name", ["qwen3_asr", "vibevoice_asr", "glmasr"])
+def test_no_program_is_run_that_a_setting_names(copy: Models, tmp_path: Path, name: str, where: str) -> None:
+    """check_model refuses these before any is loaded; here is what would run them."""
+    directory, ran = copy(name), tmp_path / "ran"
+    program = f"open({str(ran)!r}, 'w')\nfrom transformers import PreTrainedTokenizerFast as T\n"
+    for folder in (directory / "sub", tmp_path / "elsewhere"):
+        folder.mkdir()
+        (folder / "tok.py").write_text(program)
+    reference = where.format(elsewhere=tmp_path / "elsewhere")
+    settings = json.loads((directory / "tokenizer_config.json").read_text("utf-8"))
+    settings |= {"auto_map": {"AutoTokenizer": [reference, reference]}, "tokenizer_class": "T"}
+    write(directory, "tokenizer_config.json", settings)
+    message = refused(directory)  # of VibeVoice, mlx-audio asks the hub for another tokenizer
+    assert "names a program to run; take it out" in message or name == "vibevoice_asr"
+    assert not ran.exists()
+
+
 def test_a_config_that_makes_no_sense_is_one_line(copy: Models) -> None:
     directory = copy("qwen3_asr")
     config = json.loads((directory / "config.json").read_text("utf-8"))
