@@ -41,4 +41,6 @@ def _refuse_programs(directory: Path) -> None:
     for path in sorted(directory.glob("*.json")):
         # In a vocabulary it may be a token, with a number.
         if b'"auto_map"' in path.read_bytes() and isinstance(read_json(path).get("auto_map"), dict | list | str):
-            raise SetupError(f"{show(path)}: names programs to run (auto_map); take that key out, nothing here needs it")
+            raise SetupError(
+                f"{show(path)}: names programs to run (auto_map); take that key out, nothing here needs it"
+            )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
@@ -17,6 +19,10 @@ from mlxbatch.engines.mlx_audio.hearing import NOT_A_NUMBER, Tick, samples_of
 
 Arguments = Callable[[Cut], Mapping[str, Any]]
 """What `generate` is asked for a piece, in its own words."""
+
+
+# What mlx-audio's models call the most tokens of a text.
+LIMITS = ("max_tokens", "max_len")
 
 
 class Alone:
@@ -41,10 +47,13 @@ class Alone:
 
     def _one(self, cut: Cut, tick: Tick) -> Heard:
         self._watched.begin(tick)
-        found = self._model.generate(mx.array(samples_of(cut)), **self._arguments(cut), **self._dtype)
+        asked = self._arguments(cut)
+        found = self._model.generate(mx.array(samples_of(cut)), **asked, **self._dtype)
         if self._watched.broken:
             return Heard(problem=NOT_A_NUMBER)
-        return self._told(found)
+        heard = self._told(found)
+        limit = next((asked[name] for name in LIMITS if name in asked), math.inf)
+        return replace(heard, cut=heard.tokens >= limit)
 
     def _told(self, found: Any) -> Heard:
         """An STTOutput, or an AlignedResult, as what was heard."""

@@ -165,7 +165,7 @@ class MlxAudioEngine:
         if heard.problem is not None:
             return JobFailed(number, heard.problem)
         segments = placed(heard, cut.begin, cut.seconds, cut.job.channel)
-        stats = WindowStats(cut.begin, cut.seconds, heard.tokens, latency)
+        stats = WindowStats(cut.begin, cut.seconds, heard.tokens, latency, cut=heard.cut)
         # What was asked for is what was heard, but not of a model that goes by the sound alone.
         asked = cut.options.language if segments and "language" in self._family.takes else None
         return Output(number, cut.index, segments, stats, last=False, language=heard.language or asked)
