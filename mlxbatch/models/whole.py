@@ -7,7 +7,7 @@ from pathlib import Path
 from mlxbatch.engines.families import WHISPER, Family, family_of
 from mlxbatch.errors import SetupError, show
 from mlxbatch.models.architecture import read_json
-from mlxbatch.models.check import check_whisper
+from mlxbatch.models.check import check_whisper, is_quantized
 from mlxbatch.models.weights import shapes, weight_files
 
 
@@ -23,6 +23,7 @@ def check_model(directory: Path) -> Family:
     if family is WHISPER:
         check_whisper(directory)
         return family
+    is_quantized(read_json(directory / "config.json"), directory / "config.json")
     for wanted in family.files:
         if not any((directory / name).exists() for name in wanted.split("|")):
             names = " or ".join(wanted.split("|"))
@@ -41,6 +42,4 @@ def _refuse_programs(directory: Path) -> None:
     for path in sorted(directory.glob("*.json")):
         # In a vocabulary it may be a token, with a number.
         if b'"auto_map"' in path.read_bytes() and isinstance(read_json(path).get("auto_map"), dict | list | str):
-            raise SetupError(
-                f"{show(path)}: names programs to run (auto_map); take that key out, nothing here needs it"
-            )
+            raise SetupError(f"{show(path)}: names programs to run (auto_map); take that key out, none is needed")

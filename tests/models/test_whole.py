@@ -71,6 +71,13 @@ def test_a_token_may_have_that_name(copy: Path) -> None:
     assert check_model(copy) is QWEN3
 
 
+def test_a_form_of_quantization_that_is_not_mlx_s_is_refused(copy: Path) -> None:
+    config = json.loads((copy / "config.json").read_text("utf-8"))
+    (copy / "config.json").write_text(json.dumps(config | {"quantization_config": {"quant_method": "awq", "bits": 4}}))
+    with pytest.raises(SetupError, match=r"config\.json: quantized by awq: only MLX's form is known here"):
+        check_model(copy)
+
+
 def test_no_directory() -> None:
     with pytest.raises(SetupError, match="no such model directory"):
         check_model(Path("/nothing/here"))

@@ -19,14 +19,14 @@ from mlxbatch.engines.batching import Padding, run_batches
 from mlxbatch.engines.families import Family
 from mlxbatch.engines.mlx_audio import memory
 from mlxbatch.engines.mlx_audio.cuts import Cut, Cuts
+from mlxbatch.engines.mlx_audio.footprint import weight_bytes
 from mlxbatch.engines.mlx_audio.heard import Heard, placed
 from mlxbatch.engines.mlx_audio.hearing import Hearing
 from mlxbatch.engines.mlx_audio.hush import hushed
 from mlxbatch.engines.mlx_audio.loading import load, network_of
 from mlxbatch.errors import MlxBatchError, show
+from mlxbatch.models import residency
 from mlxbatch.models.architecture import read_json
-from mlxbatch.models.residency import device_residency, weight_bytes
-from mlxbatch.models.weights import loaded_bytes, weight_files
 from mlxbatch.types import Job, JobFailed, Output, Readings, Span, WindowStats
 
 # mlx-audio's module -> the module here, and what in it hears.
@@ -57,7 +57,7 @@ class Resident:
 
     @property
     def nbytes(self) -> int:
-        return weight_bytes(network_of(self.whole))
+        return residency.weight_bytes(network_of(self.whole))
 
 
 class MlxAudioEngine:
@@ -73,7 +73,7 @@ class MlxAudioEngine:
         dtype = getattr(mx, spec.dtype)
         # What is set on the device is put back where loading fails, too.
         with ExitStack() as undo:
-            self._residency = undo.enter_context(device_residency(settings))
+            self._residency = undo.enter_context(residency.device_residency(settings))
             model = undo.enter_context(self._resident_model(spec.model, dtype, plain=settings.kind == "cpu"))
             self._model = hearing(model.whole, family)
             self._exit = undo.pop_all()
@@ -87,7 +87,7 @@ class MlxAudioEngine:
         return self._residency.use(
             f"{show(directory)} ({self._spec.dtype}{f', {bits} bits' if bits else ''})",
             lambda: Resident(load(directory, self._family, dtype, bits, dequantized=plain)),
-            loaded_bytes(weight_files(directory), self._spec.dtype),
+            weight_bytes(self._spec, plain=plain),
         )
 
     # ---- the seam

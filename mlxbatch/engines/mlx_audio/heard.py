@@ -17,7 +17,8 @@ from mlxbatch.types import Segment, Word
 class Heard:
     """One piece's text. Times are seconds from the piece's start; a segment's `end` of inf is the piece's end.
 
-    `cut`: what follows may be missing. `problem`: why there is no text, though there was sound; the recording fails with it.
+    `cut`: what follows may be missing. `problem`: why there is no text, though there was sound; the recording fails
+    with it.
     """
 
     segments: tuple[Segment, ...] = ()

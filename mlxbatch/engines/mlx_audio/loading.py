@@ -19,7 +19,7 @@ from mlxbatch.engines import quantizing
 from mlxbatch.engines.families import Family
 from mlxbatch.engines.mlx_audio.hush import hushed
 from mlxbatch.errors import MlxBatchError, SetupError, show
-from mlxbatch.models.architecture import read_json
+from mlxbatch.models.architecture import quantization, read_json
 from mlxbatch.models.weights import weight_files
 
 AGAIN = "fetch the model again, or a whole one"
@@ -28,8 +28,9 @@ AGAIN = "fetch the model again, or a whole one"
 def load(directory: Path, family: Family, dtype: mx.Dtype, bits: int | None = None, *, dequantized: bool) -> Any:
     """mlx-audio's model, its weights in `dtype`, evaluated on the thread that calls.
 
-    mlx-audio's own loader leaves missing weights random, and may fetch a tokenizer from the network; here both are a
-    SetupError, as is a program that its files name. With `bits` its matrices are quantized to so many; a checkpoint that is stored quantized stays as it is.
+    mlx-audio's own loader leaves missing weights random, may fetch a tokenizer from the network, and lets transformers
+    run programs that the files name; here each is a SetupError. With `bits` its matrices are quantized to so many; a
+    checkpoint that is stored quantized stays as it is.
     `dequantized`: quantized layers become plain ones of the same values.
     """
     with hushed(), _offline(), _no_programs(directory), _as_setup_error(directory, family):
@@ -40,7 +41,7 @@ def load(directory: Path, family: Family, dtype: mx.Dtype, bits: int | None = No
         model = module.Model(form.from_dict(dict(config)) if form else config)
         _fill(model, directory, config, family)
         network = network_of(model)
-        if bits and "quantization" not in config and "quantization_config" not in config:
+        if bits and not quantization(config):
             quantizing.quantize(network, bits)
         if dequantized:
             quantizing.dequantize(network)

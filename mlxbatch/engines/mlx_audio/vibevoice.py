@@ -116,8 +116,9 @@ def joined(chunks: Iterable[Mapping[str, Any]]) -> Iterator[Segment]:
 
 
 def objects(text: str) -> tuple[list[Mapping[str, Any]], bool]:
-    """The whole JSON objects in a list that may break off, under our names; and whether there was nothing else in it."""
-    found, rest, place = [], "", 0
+    """The whole JSON objects in a list that may break off, under our names; and whether nothing else is in it."""
+    found: list[Mapping[str, Any]] = []
+    rest, place = "", 0
     while (start := text.find("{", place)) >= 0:
         rest += text[place:start]
         try:

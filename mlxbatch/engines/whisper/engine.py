@@ -14,7 +14,7 @@ import mlx.core as mx
 
 from mlxbatch import device, kernels
 from mlxbatch.engines.base import Admit, EngineSpec, Jobs
-from mlxbatch.engines.whisper import footprint, layout, network
+from mlxbatch.engines.whisper import footprint, network
 from mlxbatch.engines.whisper.abilities import Abilities
 from mlxbatch.engines.whisper.echo import is_echo
 from mlxbatch.engines.whisper.encoding import EncoderStreams
@@ -123,12 +123,10 @@ class WhisperEngine:
         assert spec.model is not None
         form = f"{spec.dtype}, {spec.bits} bits" if spec.bits else spec.dtype
         plain = not kernels.on_gpu()
-        stored = loaded_bytes(files, spec.dtype)
-        expands = plain and "quantization" in config
         return self._residency.use(
             f"{show(spec.model)} ({form})",
             lambda: network.load(files, config, dtype, spec.bits, dequantized=plain),
-            layout.weight_count(self._dims) * dtype.size if expands else stored,
+            footprint.weight_bytes(config, files, spec.dtype, spec.bits, plain=plain),
         )
 
     def _resident_listeners(self) -> AbstractContextManager[Mapping[int, SileroNetwork]]:
