@@ -19,6 +19,7 @@ from mlxbatch.engines.families import (
     VIBEVOICE,
     WHISPER,
     family_of,
+    heeded,
     ignored,
     language_problem,
     refuse,
@@ -100,3 +101,15 @@ def test_what_changes_nothing_is_said_once_each() -> None:
         "Parakeet decodes greedily",
     ]
     assert len(ignored(QWEN3, asked)) == 1
+
+
+def test_what_changes_nothing_is_left_out_of_what_is_heeded() -> None:
+    plain = TranscribeOptions()
+    asked = replace(plain, language="en", prompt="x", hotwords=("y",), max_tokens=5, temperatures=(0.0,))
+    asked = replace(asked, no_speech_threshold=0.1, logprob_threshold=None, compression_ratio_threshold=9.0)
+    assert heeded(WHISPER, asked) == asked
+    assert heeded(PARAKEET, asked) == plain
+    assert heeded(COHERE, asked) == replace(plain, language="en", max_tokens=5)
+    assert ignored(COHERE, heeded(COHERE, asked)) == []
+    split = replace(plain, channels="split", task="translate", language="de")
+    assert heeded(CANARY, split) == split
