@@ -96,7 +96,7 @@ class Streamed(Alone):
             most = decoding.token_limit(chunk, cut.options.max_tokens, 256)
             return {"context": context_of(cut) or None, "max_tokens_per_chunk": most}
 
-        super().__init__(model, "acoustic_connector", arguments)
+        super().__init__(model, "acoustic_connector", arguments, "language_model")
 
     def _told(self, found: Any) -> Heard:
         return Heard(tuple(joined(found.segments)), None, found.generation_tokens)
