@@ -17,16 +17,15 @@ from mlxbatch.engines import families
 from mlxbatch.engines.base import Admit, EngineSpec, Jobs
 from mlxbatch.engines.batching import Padding, run_batches
 from mlxbatch.engines.families import Family
-from mlxbatch.engines.mlx_audio import memory
+from mlxbatch.engines.mlx_audio import footprint, memory
 from mlxbatch.engines.mlx_audio.cuts import Cut, Cuts
-from mlxbatch.engines.mlx_audio.footprint import weight_bytes
 from mlxbatch.engines.mlx_audio.heard import Heard, placed
 from mlxbatch.engines.mlx_audio.hearing import Hearing
 from mlxbatch.engines.mlx_audio.hush import hushed
 from mlxbatch.engines.mlx_audio.loading import load, network_of
 from mlxbatch.errors import MlxBatchError, show
-from mlxbatch.models import residency
 from mlxbatch.models.architecture import read_json
+from mlxbatch.models.residency import Residency, device_residency, weight_bytes
 from mlxbatch.types import Job, JobFailed, Output, Readings, Span, WindowStats
 
 # mlx-audio's module -> the module here, and what in it hears.
@@ -57,13 +56,17 @@ class Resident:
 
     @property
     def nbytes(self) -> int:
-        return residency.weight_bytes(network_of(self.whole))
+        return weight_bytes(network_of(self.whole))
 
 
 class MlxAudioEngine:
     """Batches of pieces, halved where memory is short; windows are a recording's pieces, in order."""
 
-    def __init__(self, spec: EngineSpec, family: Family) -> None:
+    def __init__(self, spec: EngineSpec, family: Family, residency: Residency | None = None) -> None:
+        """`residency`: that of the process, where another engine has set up the device; its limits hold then.
+
+        The model is in use there until the engine is closed.
+        """
         assert spec.model is not None
         self.sample_rate = family.sample_rate
         self._spec, self._family = spec, family
@@ -73,7 +76,7 @@ class MlxAudioEngine:
         dtype = getattr(mx, spec.dtype)
         # What is set on the device is put back where loading fails, too.
         with ExitStack() as undo:
-            self._residency = undo.enter_context(residency.device_residency(settings))
+            self._residency = residency or undo.enter_context(device_residency(settings))
             model = undo.enter_context(self._resident_model(spec.model, dtype, plain=settings.kind == "cpu"))
             self._model = hearing(model.whole, family)
             self._exit = undo.pop_all()
@@ -87,7 +90,7 @@ class MlxAudioEngine:
         return self._residency.use(
             f"{show(directory)} ({self._spec.dtype}{f', {bits} bits' if bits else ''})",
             lambda: Resident(load(directory, self._family, dtype, bits, dequantized=plain)),
-            weight_bytes(self._spec, plain=plain),
+            footprint.weight_bytes(self._spec, plain=plain),
         )
 
     # ---- the seam
@@ -127,6 +130,8 @@ class MlxAudioEngine:
         device.reclaim()
 
     def close(self) -> None:
+        """To be called once. What hears has hold of the weights, so it goes first."""
+        del self._model
         self._exit.close()
 
     # ---- a batch
