@@ -6,9 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mlxbatch.engines.batching import Padding, run_batches
 from mlxbatch.engines.mlx_audio.cuts import CONTEXT, Cuts
-from mlxbatch.errors import OutOfMemory
 from mlxbatch.types import Job, JobFailed, Output, Segment, WindowStats
 from tests.jobs import Given
 
@@ -77,7 +75,6 @@ def test_a_recording_fails_once_and_its_other_pieces_are_passed_over() -> None:
     assert failed.job_id == 4
     assert failed.cause.startswith("from ")
     assert pieces.of(0) is None
-    assert pieces.of(0) is None  # asked once more: there was no memory for the batch
     assert pieces.take(heard(2)) == []
     assert len(given) == 4
     assert [one.job_id for one in pieces.take(heard(3))] == [5]
@@ -96,20 +93,3 @@ def test_no_piece_is_kept_once_its_recording_is_done() -> None:
         pieces.take(heard(number))
     assert not pieces._cuts
     assert not pieces._open
-
-
-def test_pieces_of_a_failed_recording_may_come_in_a_batch_that_has_no_memory() -> None:
-    """The batch comes again with them in it."""
-    pieces, batches = cuts([job(4, 45.0), job(5, 1.0)]), 0
-
-    def infer(batch: list[Job]) -> list[Output | JobFailed]:
-        nonlocal batches
-        batches += 1
-        live = [one.id for one in batch if pieces.of(one.id) is not None]
-        if batches == 2:
-            raise OutOfMemory("short")
-        return [JobFailed(number, "broken") if batches == 1 else heard(number) for number in live]
-
-    events = run_batches(pieces, lambda _: 3, infer, lambda: None, size=3, padding=Padding.MASKED)
-    told = [one for event in events for one in pieces.take(event)]
-    assert [(one.job_id, type(one)) for one in told] == [(4, JobFailed), (5, Output)]

@@ -309,6 +309,29 @@ def test_no_memory_for_a_batch_is_half_the_batch(engines: Engines, monkeypatch: 
     assert engine.readings().shortages == 1
 
 
+def test_a_batch_without_memory_may_hold_pieces_of_a_recording_that_failed(
+    engines: Engines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes again with them in it; nobody asks what they were."""
+    engine = engines("parakeet")
+    bad, good = job(0, 12.0, engine.sample_rate), job(1, 1.0, engine.sample_rate)
+    bad.samples[:] = np.nan
+    wanted, hear_it, calls = outputs(engine, [good])[1], engine._model.hear, []
+
+    def short_once(cuts, tick):  # type: ignore[no-untyped-def]
+        calls.append([cut.job.id for cut in cuts])
+        if calls.count([1]) == 1:
+            raise OutOfMemory("no room")
+        return hear_it(cuts, tick)
+
+    monkeypatch.setattr(engine._model, "hear", short_once)
+    failed, heard = hear(engine, [bad, good])
+    assert calls[-2:] == [[1], [1]]
+    assert isinstance(failed, JobFailed)
+    assert isinstance(heard, Output)
+    assert said([heard]) == said(wanted)
+
+
 def test_what_mlx_audio_raises_over_a_piece_is_that_recording_s(
     engines: Engines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
