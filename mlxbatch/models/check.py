@@ -23,7 +23,7 @@ from mlxbatch.engines.whisper.layout import (
 )
 from mlxbatch.errors import SetupError, show
 from mlxbatch.models.architecture import architecture, quantization, read_json
-from mlxbatch.models.weights import AGAIN, Shape, shapes, weight_files
+from mlxbatch.models.weights import AGAIN, WHOLE, Shape, shapes, weight_files
 
 CANONICAL_SIZES = frozenset({51_864, 51_865, 51_866})  # English-only, multilingual, large-v3
 NEEDED_TOKENS = ("<|endoftext|>", "<|startoftranscript|>", "<|transcribe|>", "<|notimestamps|>")
@@ -85,7 +85,7 @@ def _check_weights(files: tuple[Path, ...], dims: Dims, *, quantized: bool) -> b
     wanted = expected_shapes(dims)
     if missing := [name for name in wanted if name not in found]:
         where = files[0] if len(files) == 1 else files[0].parent
-        raise SetupError(f"{show(where)}: {_lacks(missing, wanted)}; fetch the model again, or a whole one")
+        raise SetupError(f"{show(where)}: {_lacks(missing, wanted)}; {WHOLE}")
     for name, want in wanted.items():
         shape, path = found[name]
         if quantized and _is_packed(name, found):

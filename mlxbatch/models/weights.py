@@ -28,6 +28,7 @@ _FLOATS = ("F64", "F32", "F16", "BF16")
 # How the files of settings and tokenizers end, beside the weights.
 SETTINGS = (".json", ".jsonl", ".txt", ".model", ".mvn", ".tiktoken", ".jinja", ".vocab", ".yaml")
 INDEX = "model.safetensors.index.json"
+WHOLE = "fetch the model again, or a whole one"
 AGAIN = "the download was cut short or the file is damaged: fetch the model again"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -113,3 +114,13 @@ def test_what_changes_nothing_is_left_out_of_what_is_heeded() -> None:
     assert ignored(COHERE, heeded(COHERE, asked)) == []
     split = replace(plain, channels="split", task="translate", language="de")
     assert heeded(CANARY, split) == split
+
+
+def test_the_table_in_the_documents_is_what_families_heed() -> None:
+    lines = (Path(__file__).parents[2] / "docs" / "engines.md").read_text("utf-8").splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| ")][1:]
+    by_type: dict[str, set[str]] = {}
+    for _, kinds, _, _, heeds, _ in rows:
+        words = {part.partition(" (")[0].replace(" ", "_") for part in heeds.split(", ")} - {"-"}
+        by_type |= {kind: words for kind in re.findall("`(.+?)`", kinds) if kind in FAMILIES}
+    assert by_type == {kind: set(family.takes) for kind, family in FAMILIES.items()}

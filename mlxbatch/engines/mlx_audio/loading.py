@@ -20,9 +20,7 @@ from mlxbatch.engines.families import Family
 from mlxbatch.engines.mlx_audio.hush import hushed
 from mlxbatch.errors import MlxBatchError, SetupError, show
 from mlxbatch.models.architecture import quantization, read_json
-from mlxbatch.models.weights import weight_files
-
-AGAIN = "fetch the model again, or a whole one"
+from mlxbatch.models.weights import WHOLE, weight_files
 
 
 def load(directory: Path, family: Family, dtype: mx.Dtype, bits: int | None = None, *, dequantized: bool) -> Any:
@@ -68,7 +66,7 @@ def _as_setup_error(directory: Path, family: Family) -> Iterator[None]:
         if isinstance(error, RuntimeError) and device.translated(error) is not error:
             raise  # MLX's, for a device that has no memory or is lost
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise SetupError(f"{show(directory)}: {family.name} cannot be loaded from it: {first}; {AGAIN}") from error
+        raise SetupError(f"{show(directory)}: {family.name} cannot be loaded from it: {first}; {WHOLE}") from error
 
 
 @contextmanager
@@ -130,7 +128,7 @@ def _check(wanted: Mapping[str, mx.array], stored: Mapping[str, mx.array], famil
     """Every weight is there in its shape, and there are no layers that config.json knows nothing of."""
     if missing := [name for name in wanted if name not in stored and name not in family.computed]:
         others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        raise SetupError(f"{show(where)}: lacks the weight {missing[0]}{others}, of {len(wanted)}; {AGAIN}")
+        raise SetupError(f"{show(where)}: lacks the weight {missing[0]}{others}, of {len(wanted)}; {WHOLE}")
     for name, array in wanted.items():
         if name in stored and stored[name].shape != array.shape:
             has, want = list(stored[name].shape), list(array.shape)
