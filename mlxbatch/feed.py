@@ -47,7 +47,10 @@ class Feed:
         read: Read,
         settings: RunSettings,
         pace: Pace,
+        sample_rate: int = 16_000,
     ) -> None:
+        """`sample_rate`: that of the engine, at which recordings are decoded."""
+        self._sample_rate = sample_rate
         self.active: dict[int, Prepared] = {}
         self.aside: deque[Failed] = deque()
         self._settings, self._read, self._pace = settings, read, pace
@@ -59,7 +62,7 @@ class Feed:
             workers=settings.workers,
             count=settings.prefetch_items,
             size=settings.prefetch_bytes,
-            cost=_cost,
+            cost=self._cost,
         )
         self._planned, self._suspects = deque(planned), deque(suspects)
         self._waiting: deque[Job] = deque()  # the other tracks of a recording that has begun
@@ -86,9 +89,9 @@ class Feed:
         prepared = next(self._prefetch)
         planned = self._planned.popleft()
         if isinstance(prepared, Failed):
-            self._prefetch.release(_cost(planned))
+            self._prefetch.release(self._cost(planned))
         else:
-            self._held[planned.probed.item.id] = _cost(planned)
+            self._held[planned.probed.item.id] = self._cost(planned)
         return prepared
 
     def _jobs(self, prepared: Prepared) -> list[Job]:
@@ -143,13 +146,12 @@ class Feed:
             self._changed.notify_all()
         return prepared
 
+    def _cost(self, planned: Planned) -> int:
+        """Bytes of the decoded samples, float32 at the engine's rate, by the header's length."""
+        return int(planned.probed.seconds * self._sample_rate * 4) * planned.rows
+
     def close(self) -> None:
         with self._changed:
             self._closed = True
             self._changed.notify_all()
         self._prefetch.close()
-
-
-def _cost(planned: Planned) -> int:
-    """Bytes of the decoded samples, float32 at 16 kHz, by the header's length."""
-    return int(planned.probed.seconds * 16_000 * 4) * planned.rows

@@ -14,7 +14,7 @@ from mlxbatch.metrics import rtfx
 from mlxbatch.types import Planned
 
 # What a run was begun with that its speed depends on: keys of its facts.
-CONDITIONS = ("host", "sha", "profile", "dtype", "batch_size", "channels")
+CONDITIONS = ("host", "sha", "profile", "dtype", "batch_size", "channels", "vad")
 # The latest runs alone: the machine may have changed since.
 _RUNS = 10
 

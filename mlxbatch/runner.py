@@ -187,7 +187,8 @@ class _Run:
     ) -> Iterator[Result]:
         self._joins.clear()
         groups = Countdown(planned, time.monotonic())
-        feed = Feed(planned, self._reader.recording, suspects, self._reader.suspect, self.settings, self.pace)
+        reader, settings = self._reader, self.settings
+        feed = Feed(planned, reader.recording, suspects, reader.suspect, settings, self.pace, reader.sample_rate)
         # Closed in reverse: who waits for a job is let go before the host waits for whoever that is.
         with closing(host.run(feed, overseer.allowance)) as events, closing(feed):
             for event in events:

@@ -31,12 +31,13 @@ class Desk:
         pace: Pace | None = None,
         workers: int = 2,
         prefetch_bytes: int = 10**9,
+        sample_rate: int = RATE,
     ) -> None:
         self.decoded: list[str] = []
         settings = RunSettings(Path("out"), ("txt",), (), "txt", workers=workers, prefetch_bytes=prefetch_bytes)
         self._suspects = {one.probed.item.id: one for one in suspects}
         items = [one.probed.item for one in suspects]
-        self.feed = Feed(clear, self.prepare, items, self.read, settings, pace or Pace())
+        self.feed = Feed(clear, self.prepare, items, self.read, settings, pace or Pace(), sample_rate)
 
     def read(self, item: Item) -> Prepared | Failed:
         return self.prepare(self._suspects[item.id])
@@ -143,6 +144,20 @@ def test_a_place_in_the_prefetch_is_for_all_channels_and_given_back_with_the_las
     desk.feed.release(1)
     assert next(desk.feed).item_id == "b"
     desk.feed.close()
+
+
+def test_a_place_in_the_prefetch_is_counted_at_the_engine_s_rate() -> None:
+    """Room for two recordings of a second at 16 kHz, of which one at 24 kHz takes more than a half."""
+    desk = Desk(planned("a", "b"), [], prefetch_bytes=2 * 4 * 16_000, sample_rate=24_000)
+    next(desk.feed)
+    assert not desk.feed.ready()
+    assert desk.decoded == ["a"]
+    desk.feed.release(0)
+    assert next(desk.feed).item_id == "b"
+    desk.feed.close()
+    slower = Desk(planned("a", "b"), [], prefetch_bytes=2 * 4 * 16_000)
+    assert [next(slower.feed).item_id for _ in range(2)] == ["a", "b"]
+    slower.feed.close()
 
 
 def test_a_suspect_waits_for_all_channels_of_the_one_before() -> None:

@@ -13,7 +13,15 @@ from mlxbatch.history import RunRow
 from mlxbatch.prediction import CONDITIONS, Group, groups, memory_limit, pace
 from mlxbatch.types import Item, Planned, Probed
 
-WANTED = {"host": "mac", "sha": "1", "profile": "apple", "dtype": "float16", "batch_size": 8, "channels": "mix"}
+WANTED = {
+    "host": "mac",
+    "sha": "1",
+    "profile": "apple",
+    "dtype": "float16",
+    "batch_size": 8,
+    "channels": "mix",
+    "vad": False,
+}
 
 
 def run(audio: float | None, wall: float | None, **other: Any) -> RunRow:

@@ -32,7 +32,7 @@ def preview(request: Request) -> int:
     found = asked.find_inputs(request)
     chosen, missing = _choose(request)
     decisions = _decisions(request, found.items, chosen)
-    notes = [*asked.notes(request), *asked.suits(request, chosen)]
+    notes = [*asked.notes(request), *asked.suits(request, chosen, found.items)]
     notes += [f"the model would be fetched first: {missing}"] if missing else []
     notes += [] if decisions or found.problems else [asked.nothing_found(request, found)]
     for note in notes if not request.flags.quiet else ():

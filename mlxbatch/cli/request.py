@@ -13,7 +13,7 @@ from mlxbatch import blas, words
 from mlxbatch.cli.log import Level
 from mlxbatch.discover import Found, discover
 from mlxbatch.engines.base import EngineSpec
-from mlxbatch.engines.families import WHISPER, family_of, ignored, refuse, require
+from mlxbatch.engines.families import WHISPER, Family, family_of, heeded, ignored, refuse, require
 from mlxbatch.engines.registry import DETECTING, VERSIONS
 from mlxbatch.engines.whisper.abilities import Abilities
 from mlxbatch.errors import SetupError, UsageError, show
@@ -29,8 +29,8 @@ from mlxbatch.pacing import clock
 from mlxbatch.profile import Loaded, parse_bytes
 from mlxbatch.profile_schema import Profile
 from mlxbatch.runner import ModelKey, RunSettings
-from mlxbatch.types import TranscribeOptions
-from mlxbatch.wishes import check_speakers
+from mlxbatch.types import Item, TranscribeOptions
+from mlxbatch.wishes import check_speakers, options_for
 
 VAD = "silero-vad"
 
@@ -139,6 +139,11 @@ class Chosen:
     extra: dict[str, Any] = field(default_factory=dict)
     vad: ResolvedModel | None = None
 
+    @property
+    def family(self) -> Family | None:
+        """The model's family; None where there is no model."""
+        return None if self.path is None else family_of(self.path)
+
 
 def choose(name: str, *, offline: bool, say: Callable[[str], None]) -> Chosen:
     """Find the model and the engine that runs it, fetching it unless `offline`.
@@ -183,9 +188,10 @@ def conditions(request: Request, chosen: Chosen) -> dict[str, Any]:
         "host": show(socket.gethostname()),
         "sha": chosen.sha,
         "profile": request.settings.name,
-        "dtype": request.profile.transcribe.dtype,
+        "dtype": model_form(request.profile, chosen.family),
         "batch_size": request.profile.transcribe.batch_size,
         "channels": request.profile.transcribe.channels,
+        "vad": chosen.vad is not None,
     }
 
 
@@ -207,22 +213,24 @@ def detector(*, offline: bool, say: Callable[[str], None]) -> ResolvedModel:
         raise SetupError(f"{error}; or hear everything, with --no-vad") from error
 
 
-def suits(request: Request, chosen: Sequence[Chosen]) -> list[str]:
+def suits(request: Request, chosen: Sequence[Chosen], items: Sequence[Item]) -> list[str]:
     """What the user should know of what is asked of each model; UsageError where one of them cannot do it.
 
-    To be asked before any audio is read.
+    To be asked before any audio is read. What a manifest asks of one recording alone fails that one only.
     """
-    return [note for one in chosen if one.path is not None for note in _heeded(request, one, one.path)]
+    asked = dict.fromkeys([request.options, *(options_for(request.options, item) for item in items)])
+    found = [note for one in chosen if one.path is not None for note in _heeded(request, one, one.path, list(asked))]
+    return list(dict.fromkeys(found))
 
 
-def _heeded(request: Request, chosen: Chosen, path: Path) -> list[str]:
+def _heeded(request: Request, chosen: Chosen, path: Path, asked: Sequence[TranscribeOptions]) -> list[str]:
     options, family = request.options, family_of(path)
     # Where a manifest may give each recording its language, the engine will see.
     refuse(family, options, detects=family.detects or request.where.manifest is not None)
-    found = ignored(family, options)
+    found = [note for one in asked for note in ignored(family, one)]
     # Reading a vocabulary takes a moment, so only where it matters.
-    asked = options.language or options.task == "translate" or options.prompt or options.hotwords
-    if family is WHISPER and asked:
+    special = options.language or options.task == "translate" or options.prompt or options.hotwords
+    if family is WHISPER and special:
         abilities = Abilities.read(path)
         if refusal := abilities.refusal(options):
             raise UsageError(f"{show(chosen.name)} {refusal}")
@@ -230,17 +238,22 @@ def _heeded(request: Request, chosen: Chosen, path: Path) -> list[str]:
     return found
 
 
-def model_form(profile: Profile) -> str:
-    """How the profile has a model's weights and pieces, as far as it changes the text: "float16, 6 bits, 300 s"."""
-    settings = profile.transcribe
+def model_form(profile: Profile, family: Family | None = None) -> str:
+    """How the profile has a model's weights and pieces, as far as it changes the text: "float16, 6 bits, 300 s".
+
+    A Whisper's windows are what they are.
+    """
+    settings, whisper = profile.transcribe, family is WHISPER
     parts: list[str] = [settings.dtype]
     parts += [] if settings.bits == "none" else [f"{settings.bits} bits"]
-    parts += [] if settings.segment_seconds is None else [f"{settings.segment_seconds:g} s"]
+    parts += [] if settings.segment_seconds is None or whisper else [f"{settings.segment_seconds:g} s"]
     return ", ".join(parts)
 
 
 def model_key(request: Request, chosen: Chosen) -> ModelKey:
-    form = model_form(request.profile)
+    """What cannot change a model's text is not in its key, so that no recording is heard again for it."""
+    family = chosen.family
+    form = model_form(request.profile, family)
 
     @lru_cache(maxsize=1024)
     def key(options: TranscribeOptions) -> str:
@@ -248,7 +261,7 @@ def model_key(request: Request, chosen: Chosen) -> ModelKey:
             model_sha=chosen.sha,
             engine=chosen.engine,
             engine_version=VERSIONS[chosen.engine],
-            options=options,
+            options=options if family is None else replace(heeded(family, options), vad=chosen.vad is not None),
             dtype=form,
             vad_sha=chosen.vad.sha if chosen.vad else "",
         )

@@ -60,7 +60,7 @@ def _locked(request: Request, items: Sequence[Item], session: Session, ending: E
     with _recorded(request, session) as (ledger, log):
         try:
             chosen = asked.choose_all(request, offline=request.flags.offline, say=session.view.say)
-            for note in asked.suits(request, chosen):
+            for note in asked.suits(request, chosen, items):
                 session.view.note(note)
         except BaseException as error:
             # A night without its model is a run, too: whoever looks in the morning has to find it.

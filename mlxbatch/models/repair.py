@@ -21,7 +21,8 @@ from mlxbatch.errors import SetupError, show
 from mlxbatch.models.architecture import architecture, read_json
 from mlxbatch.models.cache import cache_root
 from mlxbatch.models.canonical import tokenizer_file
-from mlxbatch.models.fetch import Say, disk_errors
+from mlxbatch.models.fetch import disk_errors
+from mlxbatch.models.one_fetch import Say
 
 # What a file of the repaired directory is: a link to a path, or content of its own.
 Files = Mapping[str, Path | bytes]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -15,6 +15,12 @@ from safetensors import SafetensorError, safe_open
 from mlxbatch.errors import SetupError, show
 
 Shape = tuple[int, ...]
+Header = tuple[Shape, str]
+"""A weight's shape, and its type by safetensors' name."""
+# Bytes of a number on the device, by the names that profiles have for it.
+DTYPE_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
+# Weights that share a scale and an offset where a model is quantized here: MLX's own default.
+GROUP = 64
 # Bytes of a number, by safetensors' name of its type.
 _BYTES = {"F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "F16": 2, "BF16": 2, "I16": 2, "U16": 2}
 _FLOATS = ("F64", "F32", "F16", "BF16")
@@ -22,6 +28,7 @@ _FLOATS = ("F64", "F32", "F16", "BF16")
 # How the files of settings and tokenizers end, beside the weights.
 SETTINGS = (".json", ".jsonl", ".txt", ".model", ".mvn", ".tiktoken", ".jinja", ".vocab", ".yaml")
 INDEX = "model.safetensors.index.json"
+WHOLE = "fetch the model again, or a whole one"
 AGAIN = "the download was cut short or the file is damaged: fetch the model again"
 
 
@@ -77,15 +84,47 @@ def shapes(path: Path) -> Iterator[tuple[str, Shape]]:
         yield name, shape
 
 
-def loaded_bytes(files: Sequence[Path], dtype: str) -> int:
-    """Bytes that the weights in these files take once their floating-point numbers are of `dtype` ("float16").
+def headers(files: Sequence[Path]) -> dict[str, Header]:
+    """Shape and type ("F16", "U32") of every weight in these files, by name. Raises SetupError as `shapes` does."""
+    return {name: (shape, kind) for path in files for name, shape, kind in _headers(path)}
 
-    Known from the headers. Packed weights of quantized layers are whole numbers, and stay what they are.
-    Raises SetupError as `shapes` does.
+
+def loaded_bytes(files: Sequence[Path], dtype: str) -> int:
+    """Bytes that plain weights in these files take in `dtype`. Raises SetupError as `shapes` does."""
+    return resident_bytes(headers(files), dtype)
+
+
+def resident_bytes(
+    stored: Mapping[str, Header],
+    dtype: str,
+    bits: int | None = None,
+    packed: Mapping[str, Any] | None = None,
+    *,
+    plain: bool = False,
+) -> int:
+    """Bytes that stored weights take on the device once their floating-point numbers are of `dtype` ("float16").
+
+    `packed` is how they are quantized in the files (`architecture.quantization`); where they are not, `bits` is what
+    matrices are brought to on loading, in groups with a scale and an offset each. `plain`: quantized layers become
+    plain ones in either case, as they do on a CPU.
     """
-    wanted = 4 if dtype == "float32" else 2
-    stored = [(shape, kind) for path in files for _, shape, kind in _headers(path)]
-    return sum(math.prod(shape) * (wanted if kind in _FLOATS else _BYTES.get(kind, 1)) for shape, kind in stored)
+    size = DTYPE_BYTES[dtype]
+    layers = {name.removesuffix(".scales") for name in stored if name.endswith(".scales")} if packed else set()
+
+    def one(name: str, shape: Shape, kind: str) -> float:
+        numbers = math.prod(shape)
+        layer, _, part = name.rpartition(".")
+        if packed and plain and layer in layers and part in ("weight", "scales", "biases"):
+            own = packed.get(layer)
+            group = (own if isinstance(own, Mapping) else packed).get("group_size", packed["group_size"])
+            return numbers * group * size if part == "scales" else 0
+        if kind not in _FLOATS:
+            return numbers * _BYTES.get(kind, 1)
+        if bits and not packed and not plain and part == "weight" and len(shape) == 2 and shape[1] % GROUP == 0:
+            return numbers * (bits / 8 + 2 * size / GROUP)
+        return numbers * size
+
+    return int(sum(one(name, *header) for name, header in stored.items()))
 
 
 def _headers(path: Path) -> Iterator[tuple[str, Shape, str]]:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from mlxbatch.engines.families import WHISPER, Family, family_of
 from mlxbatch.errors import SetupError, show
-from mlxbatch.models.check import check_whisper
+from mlxbatch.models.architecture import read_json
+from mlxbatch.models.check import check_whisper, is_quantized
 from mlxbatch.models.weights import shapes, weight_files
 
 
@@ -22,6 +23,7 @@ def check_model(directory: Path) -> Family:
     if family is WHISPER:
         check_whisper(directory)
         return family
+    is_quantized(read_json(directory / "config.json"), directory / "config.json")
     for wanted in family.files:
         if not any((directory / name).exists() for name in wanted.split("|")):
             names = " or ".join(wanted.split("|"))
@@ -29,7 +31,15 @@ def check_model(directory: Path) -> Family:
     for path in weight_files(directory):
         if not any(True for _ in shapes(path)):
             raise SetupError(f"{show(path)}: no weights in it; fetch the model again")
-    # transformers would run it: mlx-audio lets it.
-    if code := sorted(directory.glob("*.py")):
-        raise SetupError(f"{show(code[0])}: a program among the model's files; take it away, no model here needs one")
+    _refuse_programs(directory)
     return family
+
+
+def _refuse_programs(directory: Path) -> None:
+    """transformers would run them, as mlx-audio lets it: those in the directory, and those that a setting names."""
+    if code := sorted(directory.rglob("*.py")):
+        raise SetupError(f"{show(code[0])}: a program among the model's files; take it away, no model here needs one")
+    for path in sorted(directory.glob("*.json")):
+        # In a vocabulary it may be a token, with a number.
+        if b'"auto_map"' in path.read_bytes() and isinstance(read_json(path).get("auto_map"), dict | list | str):
+            raise SetupError(f"{show(path)}: names programs to run (auto_map); take that key out, none is needed")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-Shape = tuple[int, ...]
+from mlxbatch.models.weights import Shape
 
 HIDDEN = 128
 # Output channels and stride of the four convolutions, each 3 frames wide.

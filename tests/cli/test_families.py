@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,17 @@ import pytest
 import soundfile
 
 from mlxbatch.audio import decode
+from mlxbatch.cli import request as asked
+from mlxbatch.cli.request import Flags, Request, Where
 from mlxbatch.engines import families
+from mlxbatch.engines.registry import VERSIONS
+from mlxbatch.models.identity import model_sha
+from mlxbatch.profile import load
+from mlxbatch.stored import inference_key
 from mlxbatch.types import Item, Job, TranscribeOptions
 from tests.engines.mlx_audio import tiny
 from tests.engines.mlx_audio.parts import engine_over, outputs
+from tests.models.tiny import write_tiny_whisper
 
 from .conftest import ROOT, Cli, finish, noise, program, write
 from .running import outputs as written
@@ -95,7 +103,7 @@ def test_a_program_of_its_own_says_only_what_is_ours(recordings: Path, model: Mo
     assert ran.code == 0, ran.err
     assert ran.out == ""
     lines = [line for line in ran.err.splitlines() if line.strip()]
-    assert all(line.startswith(("mlxbatch: ", "  ")) for line in lines), ran.err
+    assert all(line.startswith(("mlxbatch: ", "  ", "warnings:")) for line in lines), ran.err
 
 
 def test_a_second_run_does_nothing_and_other_pieces_are_another_text(cli: Cli, place: Path, model: Model) -> None:
@@ -121,6 +129,48 @@ def test_an_option_that_changes_nothing_is_said_once(cli: Cli, recordings: Path,
     ran = cli("transcribe", "in", "-o", "out", "--model", model("parakeet"), "--language", "en", "--workers", "0")
     assert ran.code == 0
     assert ran.err.count("Parakeet takes no --language: it goes by the sound alone") == 1
+
+
+def test_what_a_manifest_asks_in_vain_is_said_once_too(cli: Cli, recordings: Path, model: Model) -> None:
+    Path("calls.csv").write_text("path,language,prompt\nin/a.wav,en,A call.\nin/b.wav,de,\n")
+    for more in ((), ("--dry-run",)):
+        ran = cli(
+            "transcribe", "--manifest", "calls.csv", "-o", "out", "--model", model("parakeet"), "--workers", "0", *more
+        )
+        assert ran.code == 0, ran.err
+        assert ran.err.count("Parakeet takes no --language: it goes by the sound alone") == 1
+        assert ran.err.count("Parakeet takes no --prompt: it goes by the sound alone") == 1
+
+
+def key(model: Path, segment_seconds: float | None = None, **options: object) -> str:
+    overrides = {"transcribe.model": str(model), "transcribe.vad": False}
+    overrides |= {"transcribe.segment_seconds": segment_seconds} if segment_seconds else {}
+    request = Request(Where((), None, None, Path("out")), Flags(), load(None, overrides=overrides), None, ("txt",))
+    (chosen,) = asked.choose_all(request, offline=True, say=print)
+    return asked.model_key(request, chosen).inference_key(replace(request.options, **options))  # type: ignore[arg-type]
+
+
+def test_what_changes_no_text_makes_no_transcript_anew(model: Model, tmp_path: Path) -> None:
+    parakeet, whisper = model("parakeet"), write_tiny_whisper(tmp_path / "whisper")
+    idle = ({"language": "en"}, {"prompt": "x"}, {"temperatures": (0.0,)}, {"max_tokens": 3}, {"vad": True})
+    assert {key(parakeet, **options) for options in idle} == {key(parakeet)}
+    assert key(parakeet, 30.0) != key(parakeet)
+    assert key(model("cohere_asr"), language="en") != key(model("cohere_asr"), language="de")
+    assert len({key(whisper, **options) for options in idle[:-1]}) == 4
+    assert key(whisper, 30.0) == key(whisper)
+
+
+def test_the_key_of_a_whisper_is_what_it_was(tmp_path: Path) -> None:
+    """Transcripts that are there stay."""
+    whisper = write_tiny_whisper(tmp_path / "whisper")
+    plain = inference_key(
+        model_sha=model_sha(whisper),
+        engine="whisper",
+        engine_version=VERSIONS["whisper"],
+        options=TranscribeOptions(),
+        dtype=load().profile.transcribe.dtype,
+    )
+    assert key(whisper) == plain
 
 
 def test_without_the_extra_it_is_said_before_any_audio_is_read(

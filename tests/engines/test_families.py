@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from mlxbatch.engines.families import (
     VIBEVOICE,
     WHISPER,
     family_of,
+    heeded,
     ignored,
     language_problem,
     refuse,
@@ -100,3 +102,25 @@ def test_what_changes_nothing_is_said_once_each() -> None:
         "Parakeet decodes greedily",
     ]
     assert len(ignored(QWEN3, asked)) == 1
+
+
+def test_what_changes_nothing_is_left_out_of_what_is_heeded() -> None:
+    plain = TranscribeOptions()
+    asked = replace(plain, language="en", prompt="x", hotwords=("y",), max_tokens=5, temperatures=(0.0,))
+    asked = replace(asked, no_speech_threshold=0.1, logprob_threshold=None, compression_ratio_threshold=9.0)
+    assert heeded(WHISPER, asked) == asked
+    assert heeded(PARAKEET, asked) == plain
+    assert heeded(COHERE, asked) == replace(plain, language="en", max_tokens=5)
+    assert ignored(COHERE, heeded(COHERE, asked)) == []
+    split = replace(plain, channels="split", task="translate", language="de")
+    assert heeded(CANARY, split) == split
+
+
+def test_the_table_in_the_documents_is_what_families_heed() -> None:
+    lines = (Path(__file__).parents[2] / "docs" / "engines.md").read_text("utf-8").splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| ")][1:]
+    by_type: dict[str, set[str]] = {}
+    for _, kinds, _, _, heeds, _ in rows:
+        words = {part.partition(" (")[0].replace(" ", "_") for part in heeds.split(", ")} - {"-"}
+        by_type |= {kind: words for kind in re.findall("`(.+?)`", kinds) if kind in FAMILIES}
+    assert by_type == {kind: set(family.takes) for kind, family in FAMILIES.items()}

@@ -120,6 +120,13 @@ def test_quantized(model: Path) -> None:
     assert check_whisper(model).quantized
 
 
+@pytest.mark.parametrize("form", [{"quant_method": "gptq", "bits": 4}, {"bits": 7}, {"load_in_8bit": True}, "int8"])
+def test_quantized_in_a_form_that_is_not_mlx_s(model: Path, form: object) -> None:
+    write_json(model / "config.json", tiny_config() | {"quantization_config": form})
+    with pytest.raises(SetupError, match=r"config\.json: quantized by .*: only MLX's form is known here"):
+        check_whisper(model)
+
+
 def test_quantized_without_saying_so(model: Path) -> None:
     rewrite(model, quantize)
     with pytest.raises(SetupError, match=r"config.json wants \[64, 64\]"):

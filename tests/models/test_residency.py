@@ -20,11 +20,14 @@ import mlx.nn as nn  # noqa: E402
 from mlxbatch import device  # noqa: E402
 from mlxbatch.device import DeviceSettings  # noqa: E402
 from mlxbatch.engines.base import EngineSpec  # noqa: E402
+from mlxbatch.engines.families import PARAKEET  # noqa: E402
+from mlxbatch.engines.mlx_audio.engine import MlxAudioEngine  # noqa: E402
 from mlxbatch.engines.whisper.engine import WhisperEngine  # noqa: E402
 from mlxbatch.errors import OutOfMemory, SetupError  # noqa: E402
 from mlxbatch.models.residency import Residency, device_residency, weight_bytes  # noqa: E402
 from mlxbatch.models.weights import loaded_bytes, weight_files  # noqa: E402
 from mlxbatch.types import Output  # noqa: E402
+from tests.engines.mlx_audio.tiny import parakeet  # noqa: E402
 from tests.engines.whisper.parts import GREEDY, job, noise, outputs_by_job, short_whisper  # noqa: E402
 from tests.jobs import RATE, Given  # noqa: E402
 
@@ -254,6 +257,42 @@ def test_two_engines_take_turns_where_only_one_fits(tmp_path: Path) -> None:
         for engine in (first, second):
             engine.close()
         assert residency.resident.models  # who was given a residency does not close it
+
+
+def test_engines_of_two_kinds_live_side_by_side(tmp_path: Path) -> None:
+    whisper, words = short_whisper(tmp_path / "whisper"), parakeet(tmp_path / "parakeet")
+    sizes = [loaded_bytes(weight_files(path), "float32") for path in (whisper, words)]
+    with device_residency(DeviceSettings()) as residency:
+        residency.budget = sum(sizes)
+        first = WhisperEngine(spec(whisper), residency)
+        second = MlxAudioEngine(spec(words), PARAKEET, residency)
+        text = heard(first)
+        (output,) = second.run(Given([job(0, noise(RATE), GREEDY)]), lambda live: 2)
+        assert isinstance(output, Output)
+        assert heard(first) == text
+        assert (residency.resident.loads, residency.resident.evictions) == (2, 0)
+        assert first.weights() == second.weights() == residency.resident.bytes == sum(sizes)
+        for engine in (first, second):
+            engine.close()
+
+
+def test_the_model_of_a_closed_engine_makes_room_for_another_kind(tmp_path: Path) -> None:
+    whisper, words = short_whisper(tmp_path / "whisper"), parakeet(tmp_path / "parakeet")
+    sizes = [loaded_bytes(weight_files(path), "float32") for path in (whisper, words)]
+    with device_residency(DeviceSettings()) as residency:
+        residency.budget = sum(sizes) - 1
+        before = held_memory()
+        second = MlxAudioEngine(spec(words), PARAKEET, residency)
+        with pytest.raises(SetupError, match=rf"beside {words} \(float32\), in use"):
+            WhisperEngine(spec(whisper), residency)
+        second.close()
+        first = WhisperEngine(spec(whisper), residency)
+        assert heard(first)
+        assert residency.resident.models == (f"{whisper} (float32)",)
+        first.close()
+        residency.clear()
+        assert held_memory() - before < sizes[1]  # though the closed engine is still at hand
+        assert second.weights() == 0
 
 
 def test_one_engine_alone_keeps_its_model_from_run_to_run(tmp_path: Path) -> None:

@@ -124,4 +124,6 @@ def test_the_size_is_known_before_loading(tmp_path: Path) -> None:
     save_file(stored, path)
     assert loaded_bytes([path], "float32") == 4 * (15 + 7) + 4 * 4 + 3
     assert loaded_bytes([path], "bfloat16") == 2 * (15 + 7) + 4 * 4 + 3
-    assert loaded_bytes([path, path], "float16") == 2 * loaded_bytes([path], "float16")
+    other = tmp_path / "other.safetensors"
+    save_file({f"other {name}": array for name, array in stored.items()}, other)
+    assert loaded_bytes([path, other], "float16") == 2 * loaded_bytes([path], "float16")

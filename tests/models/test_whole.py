@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -49,9 +50,31 @@ def test_weights_that_are_cut_short_are_named(copy: Path) -> None:
         check_model(copy)
 
 
-def test_a_program_in_the_directory_is_not_run(copy: Path) -> None:
-    (copy / "tokenization.py").write_text("raise SystemExit")
+@pytest.mark.parametrize("name", ["tokenization.py", "below/tokenization.py"])
+def test_a_program_in_the_directory_is_not_run(copy: Path, name: str) -> None:
+    (copy / name).parent.mkdir(exist_ok=True)
+    (copy / name).write_text("raise SystemExit")
     with pytest.raises(SetupError, match=r"tokenization\.py: a program among the model's files"):
+        check_model(copy)
+
+
+@pytest.mark.parametrize("name", ["tokenizer_config.json", "config.json", "processor_config.json"])
+def test_a_setting_that_names_programs_is_refused(copy: Path, name: str) -> None:
+    settings = json.loads((copy / name).read_text("utf-8")) if (copy / name).exists() else {}
+    (copy / name).write_text(json.dumps(settings | {"auto_map": {"AutoTokenizer": ["/else/where--tok.T", None]}}))
+    with pytest.raises(SetupError, match=rf"{name}: names programs to run \(auto_map\); take that key out"):
+        check_model(copy)
+
+
+def test_a_token_may_have_that_name(copy: Path) -> None:
+    (copy / "vocab.json").write_text('{"auto_map": 7}')
+    assert check_model(copy) is QWEN3
+
+
+def test_a_form_of_quantization_that_is_not_mlx_s_is_refused(copy: Path) -> None:
+    config = json.loads((copy / "config.json").read_text("utf-8"))
+    (copy / "config.json").write_text(json.dumps(config | {"quantization_config": {"quant_method": "awq", "bits": 4}}))
+    with pytest.raises(SetupError, match=r"config\.json: quantized by awq: only MLX's form is known here"):
         check_model(copy)
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
 import mlx.core as mx
+import mlx.nn as nn
 from mlx.utils import tree_flatten
 
 from mlxbatch.engines.mlx_audio.cuts import Cut
@@ -19,19 +22,24 @@ Arguments = Callable[[Cut], Mapping[str, Any]]
 """What `generate` is asked for a piece, in its own words."""
 
 
-class Alone:
-    """`part` is the part of the model in whose output a NaN would show: `generate` itself goes on with any text."""
+# What mlx-audio's models call the most tokens of a text.
+LIMITS = ("max_tokens", "max_len")
 
-    def __init__(self, model: Any, part: str, arguments: Arguments) -> None:
+
+class Alone:
+    """`part` is the part of the model in whose output a NaN would show: `generate` itself goes on with any text.
+
+    `stepping` is a part that is called for each token: a long text is seen to come on.
+    """
+
+    def __init__(self, model: Any, part: str, arguments: Arguments, stepping: str | None = None) -> None:
         self._model, self._arguments = model, arguments
         wanted = inspect.signature(model.generate).parameters
         weight = next(array for _, array in tree_flatten(model.parameters()) if mx.issubdtype(array.dtype, mx.floating))
         # Some take bfloat16 unless they are told, whatever their weights are.
         self._dtype = {"dtype": weight.dtype} if "dtype" in wanted else {}
-        path, _, name = part.rpartition(".")
-        owner = attrgetter(path)(model) if path else model
-        self._watched = _Watched(getattr(owner, name))
-        setattr(owner, name, self._watched)
+        self._watched = _watch(model, part)
+        self._stepping = _watch(model, stepping) if stepping else None
 
     def problem(self, language: str | None) -> str | None:
         return None
@@ -40,11 +48,16 @@ class Alone:
         return [self._one(cut, tick) for cut in cuts]
 
     def _one(self, cut: Cut, tick: Tick) -> Heard:
-        self._watched.begin(tick)
-        found = self._model.generate(mx.array(samples_of(cut)), **self._arguments(cut), **self._dtype)
+        self._watched.begin(tick, looks=True)
+        if self._stepping:
+            self._stepping.begin(tick)
+        asked = self._arguments(cut)
+        found = self._model.generate(mx.array(samples_of(cut)), **asked, **self._dtype)
         if self._watched.broken:
             return Heard(problem=NOT_A_NUMBER)
-        return self._told(found)
+        heard = self._told(found)
+        limit = next((asked[name] for name in LIMITS if name in asked), math.inf)
+        return replace(heard, cut=heard.tokens >= limit)
 
     def _told(self, found: Any) -> Heard:
         """An STTOutput, or an AlignedResult, as what was heard."""
@@ -55,26 +68,42 @@ class Alone:
         return plain(found.text, None, found.generation_tokens)
 
 
-class _Watched:
-    """A part of a model that tells whether there was a NaN in what it put out since `begin`."""
+class _Watched(nn.Module):
+    """A part of a model that tells of each call, and whether there was a NaN in what it put out since `begin`."""
 
     def __init__(self, module: Any) -> None:
-        self._module = module
+        super().__init__()
+        self.module = module
         self._tick: Tick = _nothing
-        self.broken = False
+        self._looks = self.broken = False
 
-    def begin(self, tick: Tick) -> None:
-        self._tick, self.broken = tick, False
+    def begin(self, tick: Tick, *, looks: bool = False) -> None:
+        self._tick, self._looks, self.broken = tick, looks, False
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        out = self._module(*arguments, **named)
-        first = out[0] if isinstance(out, tuple) else out
-        self.broken = self.broken or bool(mx.isnan(first).any())
+        out = self.module(*arguments, **named)
+        if self._looks:
+            first = out[0] if isinstance(out, tuple) else out
+            self.broken = self.broken or bool(mx.isnan(first).any())
         self._tick()
         return out
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._module, name)
+        """What is not its own is the part's."""
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(super().__getattr__("module"), name)
+
+
+def _watch(model: Any, part: str) -> _Watched:
+    """Put a watched part in its place: "encoder", or one within a part."""
+    path, _, name = part.rpartition(".")
+    owner = attrgetter(path)(model) if path else model
+    found = getattr(owner, name)
+    watched = found if isinstance(found, _Watched) else _Watched(found)
+    setattr(owner, name, watched)
+    return watched
 
 
 def _nothing() -> None:
@@ -83,12 +112,14 @@ def _nothing() -> None:
 
 def moonshine(model: Any) -> Alone:
     most = model.config.max_position_embeddings - 2
-    return Alone(model, "encoder", lambda cut: {"max_tokens": _limit(cut, most)})
+    return Alone(model, "encoder", lambda cut: {"max_tokens": _limit(cut, most)}, "decoder")
 
 
 def glm(model: Any) -> Alone:
     # A piece is never cut again.
-    return Alone(model, "audio_encoder", lambda cut: {"max_tokens": _limit(cut, 4096), "chunk_duration": 3600.0})
+    whole = {"chunk_duration": 3600.0}
+    # Of the language model itself mlx-audio looks up what arguments it takes.
+    return Alone(model, "audio_encoder", lambda cut: whole | {"max_tokens": _limit(cut, 4096)}, "language_model.model")
 
 
 def canary(model: Any) -> Alone:
@@ -99,7 +130,7 @@ def canary(model: Any) -> Alone:
         written = "en" if cut.options.task == "translate" else spoken
         return {"source_lang": spoken, "target_lang": written, "max_tokens": _limit(cut, 1000)}
 
-    return Alone(model, "encoder", arguments)
+    return Alone(model, "encoder", arguments, "decoder")
 
 
 def granite(model: Any) -> Alone:
@@ -112,12 +143,12 @@ def granite(model: Any) -> Alone:
             return asked | {"language": "en"}
         return asked | {"source_language": options.language}
 
-    return Alone(model, "encoder", arguments)
+    return Alone(model, "encoder", arguments, "language_model.model.norm")
 
 
 def fire_red(model: Any) -> Alone:
     """Beam search over three rows; they are one piece's, and nobody else's."""
-    return Alone(model, "encoder", lambda cut: {"max_len": _limit(cut, 2000)})
+    return Alone(model, "encoder", lambda cut: {"max_len": _limit(cut, 2000)}, "decoder.layer_norm_out")
 
 
 def granite_ctc(model: Any) -> Alone:
@@ -125,14 +156,15 @@ def granite_ctc(model: Any) -> Alone:
 
 
 def qwen2_audio(model: Any) -> Alone:
-    return Alone(model, "audio_tower", lambda cut: {"max_tokens": _limit(cut, 4096)})
+    asked = lambda cut: {"max_tokens": _limit(cut, 4096)}  # noqa: E731
+    return Alone(model, "audio_tower", asked, "language_model.model.norm")
 
 
 class Moss(Alone):
     """It says times and speakers. Words to expect join its instruction; mlx-audio would put them in its place."""
 
     def __init__(self, model: Any) -> None:
-        super().__init__(model, "model.whisper_encoder", lambda cut: self._asked(cut))
+        super().__init__(model, "model.whisper_encoder", lambda cut: self._asked(cut), "model.language_model")
 
     def _asked(self, cut: Cut) -> Mapping[str, Any]:
         from mlx_audio.stt.models.moss_transcribe_diarize.moss_transcribe_diarize import DEFAULT_PROMPT

@@ -54,4 +54,4 @@ class Cohere:
         if row.broken:
             return Heard(problem=NOT_A_NUMBER)
         text = self._vocabulary.decode(row.tokens)
-        return plain(text, cut.options.language, len(row.tokens), row.avg_logprob)
+        return plain(text, cut.options.language, len(row.tokens), row.avg_logprob, cut=row.cut)

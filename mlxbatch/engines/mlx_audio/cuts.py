@@ -117,11 +117,14 @@ class Cuts:
         return bool(self._ready) or self._recordings.ready()
 
     def of(self, number: int) -> Cut | None:
-        """The piece with that number; None where its recording has failed, and it need not be heard."""
-        cut = self._cuts[number]
-        if cut.job.id in self._open:
+        """The piece with that number; None where its recording has failed, and it need not be heard.
+
+        May be asked again: a batch for which there was no memory comes once more.
+        """
+        cut = self._cuts.get(number)
+        if cut is not None and cut.job.id in self._open:
             return cut
-        del self._cuts[number]
+        self._cuts.pop(number, None)
         return None
 
     def take(self, event: Output | JobFailed) -> list[Output | JobFailed]:

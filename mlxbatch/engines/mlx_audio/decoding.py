@@ -21,12 +21,16 @@ Step = Callable[[mx.array], mx.array]
 
 @dataclass
 class Row:
-    """What one row has said. `logprob` is the sum over its tokens, NaN where the model's numbers were none."""
+    """What one row has said. `logprob` is the sum over its tokens, NaN where the model's numbers were none.
+
+    `cut`: it came to its limit before a stop token, so what follows may be missing.
+    """
 
     limit: int
     tokens: list[int] = field(default_factory=list)
     logprob: float = 0.0
     done: bool = False
+    cut: bool = False
 
     @property
     def broken(self) -> bool:
@@ -42,7 +46,8 @@ class Row:
         self.logprob += logprob
         if token not in stop:
             self.tokens.append(token)
-        self.done = token in stop or self.broken or len(self.tokens) >= self.limit
+        self.cut = token not in stop and len(self.tokens) >= self.limit
+        self.done = token in stop or self.broken or self.cut
 
 
 def token_limit(seconds: float, wanted: int | None, most: int) -> int:

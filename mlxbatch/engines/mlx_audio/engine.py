@@ -17,7 +17,7 @@ from mlxbatch.engines import families
 from mlxbatch.engines.base import Admit, EngineSpec, Jobs
 from mlxbatch.engines.batching import Padding, run_batches
 from mlxbatch.engines.families import Family
-from mlxbatch.engines.mlx_audio import memory
+from mlxbatch.engines.mlx_audio import footprint, memory
 from mlxbatch.engines.mlx_audio.cuts import Cut, Cuts
 from mlxbatch.engines.mlx_audio.heard import Heard, placed
 from mlxbatch.engines.mlx_audio.hearing import Hearing
@@ -26,8 +26,7 @@ from mlxbatch.engines.mlx_audio.loading import load, network_of
 from mlxbatch.engines.mlx_audio.recordings import Recordings
 from mlxbatch.errors import MlxBatchError, show
 from mlxbatch.models.architecture import read_json
-from mlxbatch.models.residency import device_residency, weight_bytes
-from mlxbatch.models.weights import loaded_bytes, weight_files
+from mlxbatch.models.residency import Residency, device_residency, weight_bytes
 from mlxbatch.types import Job, JobFailed, Output, Readings, Span, WindowStats
 from mlxbatch.vad.ahead import SpeechAhead
 from mlxbatch.vad.resident import resident_networks, speech_ahead
@@ -66,7 +65,11 @@ class Resident:
 class MlxAudioEngine:
     """Batches of pieces, halved where memory is short; windows are a recording's pieces, in order."""
 
-    def __init__(self, spec: EngineSpec, family: Family) -> None:
+    def __init__(self, spec: EngineSpec, family: Family, residency: Residency | None = None) -> None:
+        """`residency`: that of the process, where another engine has set up the device; its limits hold then.
+
+        The model is in use there until the engine is closed.
+        """
         assert spec.model is not None
         self.sample_rate = family.sample_rate
         self._spec, self._family = spec, family
@@ -77,7 +80,7 @@ class MlxAudioEngine:
         dtype = getattr(mx, spec.dtype)
         # What is set on the device is put back where loading fails, too.
         with ExitStack() as undo:
-            self._residency = undo.enter_context(device_residency(settings))
+            self._residency = residency or undo.enter_context(device_residency(settings))
             model = undo.enter_context(self._resident_model(spec.model, dtype, plain=settings.kind == "cpu"))
             self._model = hearing(model.whole, family)
             self._networks = undo.enter_context(resident_networks(self._residency, spec.vad))
@@ -92,7 +95,7 @@ class MlxAudioEngine:
         return self._residency.use(
             f"{show(directory)} ({self._spec.dtype}{f', {bits} bits' if bits else ''})",
             lambda: Resident(load(directory, self._family, dtype, bits, dequantized=plain)),
-            loaded_bytes(weight_files(directory), self._spec.dtype),
+            footprint.weight_bytes(self._spec, plain=plain),
         )
 
     # ---- the seam
@@ -144,6 +147,8 @@ class MlxAudioEngine:
         device.reclaim()
 
     def close(self) -> None:
+        """To be called once. What hears has hold of the weights, so it goes first."""
+        del self._model, self._networks
         self._exit.close()
 
     # ---- a batch
@@ -182,7 +187,7 @@ class MlxAudioEngine:
         if heard.problem is not None:
             return JobFailed(number, heard.problem)
         segments = placed(heard, cut.begin, cut.seconds, cut.job.channel)
-        stats = WindowStats(cut.begin, cut.seconds, heard.tokens, latency)
+        stats = WindowStats(cut.begin, cut.seconds, heard.tokens, latency, cut=heard.cut)
         # What was asked for is what was heard, but not of a model that goes by the sound alone.
         asked = cut.options.language if segments and "language" in self._family.takes else None
         return Output(number, cut.index, segments, stats, last=False, language=heard.language or asked)

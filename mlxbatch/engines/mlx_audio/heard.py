@@ -17,12 +17,14 @@ from mlxbatch.types import Segment, Word
 class Heard:
     """One piece's text. Times are seconds from the piece's start; a segment's `end` of inf is the piece's end.
 
-    `problem`: why there is no text, though there was sound; the recording fails with it.
+    `cut`: what follows may be missing. `problem`: why there is no text, though there was sound; the recording fails
+    with it.
     """
 
     segments: tuple[Segment, ...] = ()
     language: str | None = None
     tokens: int = 0
+    cut: bool = False
     problem: str | None = None
 
     @property
@@ -30,10 +32,12 @@ class Heard:
         return " ".join(segment.text for segment in self.segments)
 
 
-def plain(text: str, language: str | None = None, tokens: int = 0, avg_logprob: float = 0.0) -> Heard:
+def plain(
+    text: str, language: str | None = None, tokens: int = 0, avg_logprob: float = 0.0, *, cut: bool = False
+) -> Heard:
     """A model that says nothing of time: one segment for the whole piece, none for no text."""
     segment = Segment(0.0, math.inf, text.strip(), avg_logprob=avg_logprob)
-    return Heard((segment,) if segment.text else (), language, tokens)
+    return Heard((segment,) if segment.text else (), language, tokens, cut)
 
 
 def placed(heard: Heard, start: float, seconds: float, channel: int | None) -> tuple[Segment, ...]:

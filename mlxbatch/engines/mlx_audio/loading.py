@@ -19,20 +19,19 @@ from mlxbatch.engines import quantizing
 from mlxbatch.engines.families import Family
 from mlxbatch.engines.mlx_audio.hush import hushed
 from mlxbatch.errors import MlxBatchError, SetupError, show
-from mlxbatch.models.architecture import read_json
-from mlxbatch.models.weights import weight_files
-
-AGAIN = "fetch the model again, or a whole one"
+from mlxbatch.models.architecture import quantization, read_json
+from mlxbatch.models.weights import WHOLE, weight_files
 
 
 def load(directory: Path, family: Family, dtype: mx.Dtype, bits: int | None = None, *, dequantized: bool) -> Any:
     """mlx-audio's model, its weights in `dtype`, evaluated on the thread that calls.
 
-    mlx-audio's own loader leaves missing weights random, and may fetch a tokenizer from the network; here both are a
-    SetupError. With `bits` its matrices are quantized to so many; a checkpoint that is stored quantized stays as it is.
+    mlx-audio's own loader leaves missing weights random, may fetch a tokenizer from the network, and lets transformers
+    run programs that the files name; here each is a SetupError. With `bits` its matrices are quantized to so many; a
+    checkpoint that is stored quantized stays as it is.
     `dequantized`: quantized layers become plain ones of the same values.
     """
-    with hushed(), _offline(), _as_setup_error(directory, family):
+    with hushed(), _offline(), _no_programs(directory), _as_setup_error(directory, family):
         _keep_tqdm_to_threads()
         module = importlib.import_module(f"mlx_audio.stt.models.{family.module}")
         config = read_json(directory / "config.json") | {"model_path": str(directory)}
@@ -40,7 +39,7 @@ def load(directory: Path, family: Family, dtype: mx.Dtype, bits: int | None = No
         model = module.Model(form.from_dict(dict(config)) if form else config)
         _fill(model, directory, config, family)
         network = network_of(model)
-        if bits and "quantization" not in config and "quantization_config" not in config:
+        if bits and not quantization(config):
             quantizing.quantize(network, bits)
         if dequantized:
             quantizing.dequantize(network)
@@ -67,7 +66,7 @@ def _as_setup_error(directory: Path, family: Family) -> Iterator[None]:
         if isinstance(error, RuntimeError) and device.translated(error) is not error:
             raise  # MLX's, for a device that has no memory or is lost
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise SetupError(f"{show(directory)}: {family.name} cannot be loaded from it: {first}; {AGAIN}") from error
+        raise SetupError(f"{show(directory)}: {family.name} cannot be loaded from it: {first}; {WHOLE}") from error
 
 
 @contextmanager
@@ -81,6 +80,25 @@ def _offline() -> Iterator[None]:
         yield
     finally:
         constants.HF_HUB_OFFLINE = before
+
+
+@contextmanager
+def _no_programs(directory: Path) -> Iterator[None]:
+    """No program that a model's files name is run while this lasts: mlx-audio tells transformers to trust them all."""
+    from transformers import dynamic_module_utils
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise SetupError(f"{show(directory)}: a setting of its tokenizer names a program to run; take it out")
+
+    ways = ("get_cached_module_file", "get_class_in_module")
+    before = {way: getattr(dynamic_module_utils, way) for way in ways}
+    for way in ways:
+        setattr(dynamic_module_utils, way, refuse)
+    try:
+        yield
+    finally:
+        for way, function in before.items():
+            setattr(dynamic_module_utils, way, function)
 
 
 def _keep_tqdm_to_threads() -> None:
@@ -110,7 +128,7 @@ def _check(wanted: Mapping[str, mx.array], stored: Mapping[str, mx.array], famil
     """Every weight is there in its shape, and there are no layers that config.json knows nothing of."""
     if missing := [name for name in wanted if name not in stored and name not in family.computed]:
         others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        raise SetupError(f"{show(where)}: lacks the weight {missing[0]}{others}, of {len(wanted)}; {AGAIN}")
+        raise SetupError(f"{show(where)}: lacks the weight {missing[0]}{others}, of {len(wanted)}; {WHOLE}")
     for name, array in wanted.items():
         if name in stored and stored[name].shape != array.shape:
             has, want = list(stored[name].shape), list(array.shape)

@@ -15,6 +15,9 @@ from mlxbatch.engines.mlx_audio.heard import Heard, Token, sentence, spoken_segm
 from mlxbatch.engines.mlx_audio.hearing import NOT_A_NUMBER, Tick, samples_of
 from mlxbatch.errors import SetupError
 
+# Tokens at one frame, where the config does not say: NeMo's own. Without a bound a row could stay at a frame for ever.
+MOST_SYMBOLS = 10
+
 
 class Parakeet:
     """TDT models are decoded here, as a batch; CTC and RNN-T models row by row in mlx-audio, without probabilities."""
@@ -25,6 +28,8 @@ class Parakeet:
         if model.encoder_config.self_attention_model != "rel_pos":
             kind = model.encoder_config.self_attention_model
             raise SetupError(f"a Parakeet with attention of kind {kind!r}: only 'rel_pos' is known here")
+        if hasattr(model, "max_symbols"):
+            model.max_symbols = model.max_symbols or MOST_SYMBOLS
         preprocessor = model.preprocessor_config
         self._dtype = model.encoder.pre_encode.out.weight.dtype
         self._frame = model.encoder_config.subsampling_factor * preprocessor.hop_length / preprocessor.sample_rate
@@ -75,7 +80,7 @@ class Parakeet:
         A row moves on by the duration that it predicts; where that is 0, after `max_symbols` tokens by one frame.
         """
         blank, durations = self._model.blank_id, np.array(self._model.durations)
-        most = self._model.max_symbols or np.inf
+        most = self._model.max_symbols
         rows = len(counts)
         state = _State(self._model, rows, encoded.dtype)
         frame, stayed = np.zeros(rows, np.int64), np.zeros(rows, np.int64)

@@ -72,4 +72,4 @@ class Qwen3:
         if language is None and TEXT_BEGINS in text:
             said, _, text = text.partition(TEXT_BEGINS)
             language = code_of(said.removeprefix("language "))
-        return plain(text, language, len(row.tokens), row.avg_logprob)
+        return plain(text, language, len(row.tokens), row.avg_logprob, cut=row.cut)

@@ -21,6 +21,10 @@ from mlxbatch.types import Segment
 MOST_TOKENS = 32_768
 SENTENCE_ENDS = (".", "!", "?", "。", "！", "？")
 ENDS = ("<|im_end|>", "<|endoftext|>")
+# How an answer in JSON begins, wherever it breaks off: a list of objects, or an object. "[Music]" is text.
+_JSON = re.compile(r'\s*(?:assistant)?\s*(?:```(?:json)?)?\s*(?=\[\s*(?:[{\]]|$)|\{\s*(?:"|$))')
+# Line ends inside a text are no reason to lose it.
+_DECODER = json.JSONDecoder(strict=False)
 _KEYS = {
     "Start time": "start",
     "Start": "start",
@@ -73,12 +77,13 @@ class VibeVoice:
         if row.broken:
             return Heard(problem=NOT_A_NUMBER)
         text = self._model.tokenizer.decode(row.tokens, skip_special_tokens=True)
-        segments = spoken_segments(objects(text))
-        if not segments:
-            return plain(text, None, len(row.tokens), row.avg_logprob)
+        if (begin := _JSON.match(text)) is None:
+            return plain(text, None, len(row.tokens), row.avg_logprob, cut=row.cut)
+        found, whole = objects(text[begin.end() :])
         # Who is speaker 0 in one piece may be speaker 1 in the next.
-        told = [replace(one, avg_logprob=row.avg_logprob) for one in segments]
-        return Heard(tuple(one if cut.alone else replace(one, speaker=None) for one in told), None, len(row.tokens))
+        told = [one if cut.alone else replace(one, speaker=None) for one in spoken_segments(found)]
+        segments = tuple(replace(one, avg_logprob=row.avg_logprob) for one in told)
+        return Heard(segments, None, len(row.tokens), row.cut or not whole)
 
 
 class Streamed(Alone):
@@ -91,7 +96,7 @@ class Streamed(Alone):
             most = decoding.token_limit(chunk, cut.options.max_tokens, 256)
             return {"context": context_of(cut) or None, "max_tokens_per_chunk": most}
 
-        super().__init__(model, "acoustic_connector", arguments)
+        super().__init__(model, "acoustic_connector", arguments, "language_model")
 
     def _told(self, found: Any) -> Heard:
         return Heard(tuple(joined(found.segments)), None, found.generation_tokens)
@@ -110,14 +115,19 @@ def joined(chunks: Iterable[Mapping[str, Any]]) -> Iterator[Segment]:
         yield Segment(start, math.inf, text.strip())
 
 
-def objects(text: str) -> Iterator[Mapping[str, Any]]:
-    """The whole JSON objects in a text, under our names: a list that breaks off at the limit keeps its beginning."""
-    for match in re.finditer(r"\{[^{}]*\}", text):
+def objects(text: str) -> tuple[list[Mapping[str, Any]], bool]:
+    """The whole JSON objects in a list that may break off, under our names; and whether nothing else is in it."""
+    found: list[Mapping[str, Any]] = []
+    rest, place = "", 0
+    while (start := text.find("{", place)) >= 0:
+        rest += text[place:start]
         try:
-            found = json.loads(match[0])
-        except ValueError:
+            value, place = _DECODER.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            rest, place = rest + "{", start + 1
             continue
-        yield {_KEYS.get(key, key): value for key, value in found.items() if not _is_nan(value)}
+        found.append({_KEYS.get(key, key): inner for key, inner in value.items() if not _is_nan(inner)})
+    return found, not (rest + text[place:]).strip("[],` \t\r\n")
 
 
 def _is_nan(value: Any) -> bool:

@@ -14,7 +14,7 @@ import mlx.core as mx
 
 from mlxbatch import device, kernels
 from mlxbatch.engines.base import Admit, EngineSpec, Jobs
-from mlxbatch.engines.whisper import footprint, layout, network
+from mlxbatch.engines.whisper import footprint, network
 from mlxbatch.engines.whisper.abilities import Abilities
 from mlxbatch.engines.whisper.echo import is_echo
 from mlxbatch.engines.whisper.encoding import EncoderStreams
@@ -40,7 +40,6 @@ from mlxbatch.engines.whisper.windows import (
 from mlxbatch.errors import OutOfMemory, show
 from mlxbatch.models.check import check_whisper
 from mlxbatch.models.residency import Residency, device_residency
-from mlxbatch.models.weights import loaded_bytes
 from mlxbatch.types import JobFailed, Output, Readings, Segment, Span, WindowStats
 from mlxbatch.vad.ahead import Heard, SpeechAhead
 from mlxbatch.vad.resident import resident_networks, speech_ahead
@@ -123,12 +122,10 @@ class WhisperEngine:
         assert spec.model is not None
         form = f"{spec.dtype}, {spec.bits} bits" if spec.bits else spec.dtype
         plain = not kernels.on_gpu()
-        stored = loaded_bytes(files, spec.dtype)
-        expands = plain and "quantization" in config
         return self._residency.use(
             f"{show(spec.model)} ({form})",
             lambda: network.load(files, config, dtype, spec.bits, dequantized=plain),
-            layout.weight_count(self._dims) * dtype.size if expands else stored,
+            footprint.weight_bytes(config, files, spec.dtype, spec.bits, plain=plain),
         )
 
     def _run(self, jobs: Jobs, admit: Admit) -> Iterator[Output | JobFailed]:

@@ -4,30 +4,40 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 from mlxbatch.engines.base import EngineSpec, Footprint
-from mlxbatch.engines.whisper.layout import Dims, expected_shapes
+from mlxbatch.engines.whisper.layout import Dims, canonical_name, expected_shapes
 from mlxbatch.engines.whisper.windows import SAMPLE_RATE
-from mlxbatch.models.weights import loaded_bytes, weight_files
+from mlxbatch.models.architecture import quantization
+from mlxbatch.models.weights import DTYPE_BYTES, headers, loaded_bytes, resident_bytes, weight_files
 from mlxbatch.vad.layout import ROW_BYTES
 
 # Attention scores that are worked on at once on the CPU (mlxbatch.kernels); a GPU's kernel keeps none.
 TILE = 375_000
-_SIZES = {"float32": 4, "float16": 2, "bfloat16": 2}
 
 
 def footprint(spec: EngineSpec) -> Footprint:
     """What WhisperEngine says of itself once it is loaded, of a directory that is whole; SetupError where it is not."""
     assert spec.model is not None
     config = json.loads((spec.model / "config.json").read_bytes())
-    dims, size = Dims.from_config(config), _SIZES[spec.dtype]
-    weights = sum(map(math.prod, expected_shapes(dims).values())) * size
-    if config.get("quantization") or config.get("quantization_config"):
-        weights = sum(path.stat().st_size for path in weight_files(spec.model))
-    weights += loaded_bytes(weight_files(spec.vad), "float32") if spec.vad else 0
+    dims, size = Dims.from_config(config), DTYPE_BYTES[spec.dtype]
     on_cpu = spec.device.get("kind", "cpu") == "cpu"
+    weights = weight_bytes(config, weight_files(spec.model), spec.dtype, spec.bits, plain=on_cpu)
+    weights += loaded_bytes(weight_files(spec.vad), "float32") if spec.vad else 0
     return Footprint(weights, partial(need, dims, size=size, tiled=on_cpu, listens=spec.vad is not None))
+
+
+def weight_bytes(config: Mapping[str, Any], files: Sequence[Path], dtype: str, bits: int | None, *, plain: bool) -> int:
+    """Bytes of the network's weights, whatever else the files hold; `plain`: none of its layers stays quantized."""
+    stored = {canonical_name(name) or "": header for name, header in headers(files).items()}
+    wanted = expected_shapes(Dims.from_config(config))
+    layers = {name.rpartition(".")[0] for name in wanted if f"{name.rpartition('.')[0]}.scales" in stored}
+    ours = {name: header for name, header in stored.items() if name in wanted or name.rpartition(".")[0] in layers}
+    return resident_bytes(ours, dtype, bits, quantization(config), plain=plain)
 
 
 def need(dims: Dims, seconds: float, size: int, *, tiled: bool, listens: bool) -> int:

@@ -7,13 +7,12 @@ loader computes, so they are no weight.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-Shape = tuple[int, ...]
+from mlxbatch.models.weights import Shape
 
 CONV_KERNEL = 3
 MLP_RATIO = 4
@@ -110,11 +109,6 @@ def _positive(config: Mapping[str, Any], key: str) -> int:
 def expected_shapes(dims: Dims) -> dict[str, Shape]:
     """Every weight a Whisper of these sizes must have, and its unquantized shape."""
     return dict([*_encoder(dims), *_decoder(dims)])
-
-
-def weight_count(dims: Dims) -> int:
-    """How many numbers the weights of a Whisper of these sizes are."""
-    return sum(math.prod(shape) for shape in expected_shapes(dims).values())
 
 
 def _encoder(dims: Dims) -> Iterator[tuple[str, Shape]]:

@@ -7,7 +7,7 @@ that the caller owns, and positions are per row.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,6 +18,7 @@ from mlx.utils import tree_flatten
 from mlxbatch import kernels
 from mlxbatch.engines import quantizing
 from mlxbatch.engines.whisper import layout
+from mlxbatch.models.architecture import quantization
 
 KeysValues = tuple[mx.array, mx.array]
 """Keys and values, each [n, heads, t, d]."""
@@ -163,7 +164,7 @@ def load(
     tensors = {name: tensor for file in weight_files for name, tensor in mx.load(str(file)).items()}
     weights = _named(tensors)
     network = Network(layout.Dims.from_config(config))
-    stored = config.get("quantization")
+    stored = quantization(config)
     if stored:
         _quantize(network, stored, weights)
     # Some conversions store more than weights, such as the alignment heads, or positions that are computed here.
@@ -181,7 +182,7 @@ def load(
     return network
 
 
-def _quantize(network: Network, settings: dict[str, Any], stored: Collection[str]) -> None:
+def _quantize(network: Network, settings: Mapping[str, Any], stored: Collection[str]) -> None:
     """Give the layers that are stored quantized that form; `settings` may hold some layers' own, under their paths."""
     general = {key: settings[key] for key in ("group_size", "bits", "mode") if key in settings}
 

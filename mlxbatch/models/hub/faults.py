@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 from mlxbatch.errors import MlxBatchError, SetupError, show
 from mlxbatch.models.hub.wanted import Wanted
+from mlxbatch.models.one_fetch import Say as Say  # for who waits with `patiently`
 
-Say = Callable[[str], None]
 Done = TypeVar("Done")
 
 # Seconds before another attempt, after one that failed for a cause that may pass.

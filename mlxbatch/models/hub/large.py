@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import urlsplit
 
-from filelock import FileLock, Timeout
-
 from mlxbatch.errors import SetupError
-from mlxbatch.models.hub.faults import AGAIN, Say, patiently, refusal
+from mlxbatch.models.hub.faults import AGAIN, patiently, refusal
 from mlxbatch.models.hub.wanted import RemoteFile, Wanted
+from mlxbatch.models.one_fetch import Say, only_one
 from mlxbatch.words import size
 
 # Bytes from which on a file's progress is told, a tenth at a time.
@@ -34,7 +32,7 @@ def fetch_large(wanted: Wanted, commit: str, file: RemoteFile, say: Say) -> None
         return
     blob.parent.mkdir(parents=True, exist_ok=True)
     # The library's own lock: other programs that fetch the same file wait for us, and we for them.
-    with _only_one(cache / ".locks" / folder / f"{blob.name}.lock", f"{wanted}: {file.name}", say):
+    with only_one(cache / ".locks" / folder / f"{blob.name}.lock", f"{wanted}: {file.name}", say):
         if not blob.exists():
             _download(wanted, commit, file, blob, say)
 
@@ -104,18 +102,3 @@ class _Told:
     def truncate(self, length: int | None = None) -> int:
         self._have = self._file.truncate(length)
         return self._have
-
-
-@contextlib.contextmanager
-def _only_one(lock_file: Path, what: str, say: Say) -> Iterator[None]:
-    lock_file.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(lock_file)
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        say(f"{what}: another process is fetching it, waiting")
-        lock.acquire()
-    try:
-        yield
-    finally:
-        lock.release()

@@ -33,6 +33,8 @@ def test_rows_end_by_themselves() -> None:
 def test_a_row_ends_at_its_own_limit() -> None:
     rows = follow(logits(5, 5), count_down, STOP, [2, 4], lambda: None)
     assert [row.tokens for row in rows] == [[5, 4], [5, 4, 3, 2]]
+    assert [row.cut for row in rows] == [True, True]
+    assert not any(row.cut for row in follow(logits(2), count_down, STOP, [3], lambda: None))
 
 
 def test_the_end_counts_for_the_log_probability() -> None:

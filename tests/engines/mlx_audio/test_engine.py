@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,8 +13,12 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from mlxbatch.engines.mlx_audio.engine import MlxAudioEngine
+from mlxbatch.engines import families
+from mlxbatch.engines.mlx_audio.decoding import token_limit
+from mlxbatch.engines.mlx_audio.engine import MlxAudioEngine, hearing
+from mlxbatch.engines.mlx_audio.loading import load
 from mlxbatch.errors import OutOfMemory
+from mlxbatch.models import residency
 from mlxbatch.types import Job, JobFailed, Output, TranscribeOptions
 from tests.engines.mlx_audio.parts import ENGLISH, PIECE, engine_over, hear, job, outputs, said
 from tests.engines.mlx_audio.tiny import MAKERS, NAMED, parakeet
@@ -164,10 +170,70 @@ def test_without_a_language_cohere_says_what_to_give(engines: Engines) -> None:
     assert failed.cause.startswith("Cohere ASR does not detect the language: give --language")
 
 
-def test_max_tokens_bounds_the_text(engines: Engines) -> None:
-    engine = engines("cohere_asr")
-    found = outputs(engine, [job(0, 1.8, engine.sample_rate, replace(ENGLISH, max_tokens=3))])
-    assert found[0][0].stats.tokens <= 3
+# fireredasr2's tiny model says nothing, of a stream only its chunks have a limit.
+LIMITED = [one for one in MAKERS if one not in ("fireredasr2", "vibevoice_streaming")]
+
+
+@pytest.mark.parametrize("name", LIMITED)
+def test_a_text_that_comes_to_the_limit_is_told_as_cut(engines: Engines, name: str) -> None:
+    engine = engines(name)
+    found = outputs(engine, [job(0, 1.8, engine.sample_rate, replace(ENGLISH, max_tokens=2))])
+    limited = "max_tokens" in engine._family.takes
+    assert found[0][0].stats.cut == limited
+    assert not limited or found[0][0].stats.tokens == 2
+
+
+ONE_BY_ONE = ("moonshine", "canary", "glmasr", "granite_speech", "qwen2_audio", "moss_transcribe_diarize")
+
+
+@pytest.mark.parametrize("name", ONE_BY_ONE)
+def test_a_long_text_is_seen_to_come_on_token_by_token(engines: Engines, name: str) -> None:
+    """Else the watchdog would take a recording with thousands of tokens for a stall."""
+    engine = engines(name)
+    steps = []
+    for most in (2, 12):
+        before = engine.pulse().progress
+        (found,) = outputs(engine, [job(0, 1.8, engine.sample_rate, replace(ENGLISH, max_tokens=most))])[0]
+        assert found.stats.tokens == most
+        steps.append(engine.pulse().progress - before)
+    assert steps[1] - steps[0] >= 10
+
+
+def test_a_part_is_watched_once_and_its_weights_still_count(models: Models) -> None:
+    """A model that another engine has used is the same model."""
+    model = load(models("moss_transcribe_diarize"), families.MOSS, mx.float32, dequantized=True)
+    before = residency.weight_bytes(model)
+    first = hearing(model, families.MOSS)
+    assert residency.weight_bytes(model) == before
+    hearing(model, families.MOSS)
+    assert residency.weight_bytes(model) == before
+    assert not isinstance(first._watched.module, type(first._watched))
+
+
+@pytest.mark.parametrize("kind", ["tdt", "rnnt"])
+def test_a_parakeet_stays_at_no_frame_for_ever(tmp_path: Path, kind: str) -> None:
+    """Its config need not bound the tokens of a frame; this one says the same word on and on."""
+    directory = parakeet(tmp_path / kind, kind=kind)
+    config = json.loads((directory / "config.json").read_text("utf-8"))
+    config["decoding"]["greedy"] = {}
+    (directory / "config.json").write_text(json.dumps(config))
+    with closing(engine_over(directory)) as engine:
+        last, model = engine._model._model.joint.joint_net[-1], engine._model._model
+        scores = np.zeros(last.bias.shape, np.float32)
+        scores[3] = 9.0
+        if kind == "tdt":
+            scores[model.blank_id + 1 + model.durations.index(0)] = 9.0
+        last.weight, last.bias = mx.zeros_like(last.weight), mx.array(scores)
+        (found,) = outputs(engine, [job(0, 1.0, engine.sample_rate)])[0]
+    assert found.stats.tokens % 10 == 0
+    assert found.stats.tokens >= 10 * 12
+
+
+def test_a_text_that_ends_by_itself_is_not(engines: Engines) -> None:
+    engine = engines("glmasr")
+    (found,) = outputs(engine, [job(0, 1.8, engine.sample_rate, replace(ENGLISH, max_tokens=None))])[0]
+    assert 0 < found.stats.tokens < token_limit(1.8, None, 1000)
+    assert not found.stats.cut
 
 
 @pytest.mark.parametrize("name", NAMED)
@@ -241,6 +307,29 @@ def test_no_memory_for_a_batch_is_half_the_batch(engines: Engines, monkeypatch: 
     assert {n: said(one) for n, one in outputs(engine, jobs).items()} == {n: said(one) for n, one in wanted.items()}
     assert sizes == [4, 2, 2]
     assert engine.readings().shortages == 1
+
+
+def test_a_batch_without_memory_may_hold_pieces_of_a_recording_that_failed(
+    engines: Engines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes again with them in it; nobody asks what they were."""
+    engine = engines("parakeet")
+    bad, good = job(0, 12.0, engine.sample_rate), job(1, 1.0, engine.sample_rate)
+    bad.samples[:] = np.nan
+    wanted, hear_it, calls = outputs(engine, [good])[1], engine._model.hear, []
+
+    def short_once(cuts, tick):  # type: ignore[no-untyped-def]
+        calls.append([cut.job.id for cut in cuts])
+        if calls.count([1]) == 1:
+            raise OutOfMemory("no room")
+        return hear_it(cuts, tick)
+
+    monkeypatch.setattr(engine._model, "hear", short_once)
+    failed, heard = hear(engine, [bad, good])
+    assert calls[-2:] == [[1], [1]]
+    assert isinstance(failed, JobFailed)
+    assert isinstance(heard, Output)
+    assert said([heard]) == said(wanted)
 
 
 def test_what_mlx_audio_raises_over_a_piece_is_that_recording_s(

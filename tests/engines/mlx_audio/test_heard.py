@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from mlxbatch.engines.mlx_audio.cuts import Cut
+from mlxbatch.engines.mlx_audio.decoding import Row
 from mlxbatch.engines.mlx_audio.heard import Heard, Token, code_of, placed, plain, sentence, spoken_segments
-from mlxbatch.engines.mlx_audio.vibevoice import joined, objects
+from mlxbatch.engines.mlx_audio.vibevoice import VibeVoice, joined, objects
 from mlxbatch.types import Segment
 
 
@@ -75,10 +79,46 @@ def test_chunks_of_a_stream_are_joined_to_sentences() -> None:
 
 
 def test_a_list_that_breaks_off_keeps_its_whole_objects() -> None:
-    text = 'assistant [{"Start time": 0.0, "End time": 1.5, "Speaker ID": 0, "Content": "Yes."}, '
+    text = '[{"Start time": 0.0, "End time": 1.5, "Speaker ID": 0, "Content": "Yes."}, '
     text += '{"Start": "1.5", "End": "2.0", "Speaker": 1, "Content": "No."}, {"Start time": 2.0, "Con'
-    assert list(objects(text)) == [
+    found, whole = objects(text)
+    assert found == [
         {"start": 0.0, "end": 1.5, "speaker_id": 0, "text": "Yes."},
         {"start": "1.5", "end": "2.0", "speaker_id": 1, "text": "No."},
     ]
-    assert list(objects("no JSON at all {or so}")) == []
+    assert not whole
+    assert objects(text[: text.index(', {"Start time')] + "]") == (found, True)
+    assert objects("[]") == ([], True)
+
+
+SAID = '{"Start": 0, "End": 1, "Speaker": 0, "Content": "Yes."}'
+
+
+@pytest.mark.parametrize(
+    ("text", "texts", "cut"),
+    [
+        ("[]", [], False),
+        ("assistant\n[ ]", [], False),
+        (f"[{SAID}]", ["Yes."], False),
+        (f"assistant [{SAID}, {SAID}", ["Yes.", "Yes."], False),
+        (f"```json\n[{SAID}]\n```", ["Yes."], False),
+        ('[{"Start": 0, "End": 1, "Content": "x {y} {\\"z\\": 1}"}]', ['x {y} {"z": 1}'], False),
+        ('[{"Start": 0, "End": 1, "Content": "two\nlines"}]', ["two\nlines"], False),
+        (f'[{SAID}, {{"Start": 1, "Content": "he said "no" to it"}}]', ["Yes."], True),
+        ('[{"Start": 0.0, "End": 1.5, "Speaker": 0, "Content": "hello there how', [], True),
+        ('{"Start": 0.0, "Con', [], True),
+        ("[", [], False),
+        ("[Music] Hello {all}.", ["[Music] Hello {all}."], False),
+        ("Plain text.", ["Plain text."], False),
+    ],
+)
+def test_an_answer_in_json_is_never_told_as_text(text: str, texts: list[str], cut: bool) -> None:
+    class Tokenizer:
+        def decode(self, tokens: list[int], skip_special_tokens: bool) -> str:
+            return text
+
+    vibevoice = VibeVoice.__new__(VibeVoice)
+    vibevoice._model = SimpleNamespace(tokenizer=Tokenizer())
+    heard = vibevoice._heard(cast(Cut, SimpleNamespace(alone=True)), Row(9, [1, 2]))
+    assert [one.text for one in heard.segments] == texts
+    assert heard.cut == cut

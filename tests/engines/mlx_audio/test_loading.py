@@ -10,11 +10,14 @@ from pathlib import Path
 
 import mlx.core as mx
 import pytest
+from mlx.utils import tree_flatten
 
-from mlxbatch.engines import families
-from mlxbatch.engines.mlx_audio.loading import load
+from mlxbatch.engines import families, registry
+from mlxbatch.engines.base import EngineSpec
+from mlxbatch.engines.mlx_audio.loading import load, network_of
 from mlxbatch.errors import SetupError
-from tests.engines.mlx_audio.tiny import NAMED, write
+from mlxbatch.models.residency import weight_bytes
+from tests.engines.mlx_audio.tiny import MAKERS, NAMED, quantized, write
 
 Models = Callable[[str], Path]
 Change = Callable[[dict[str, mx.array]], object]
@@ -87,6 +90,24 @@ def _no_network(*_: object) -> None:
     raise AssertionError("the network was asked")
 
 
+@pytest.mark.parametrize("where", ["sub/tok.T", "{elsewhere}--tok.T", "some/repository--tok.T"])
+@pytest.mark.parametrize("name", ["qwen3_asr", "vibevoice_asr", "glmasr"])
+def test_no_program_is_run_that_a_setting_names(copy: Models, tmp_path: Path, name: str, where: str) -> None:
+    """check_model refuses these before any is loaded; here is what would run them."""
+    directory, ran = copy(name), tmp_path / "ran"
+    program = f"open({str(ran)!r}, 'w')\nfrom transformers import PreTrainedTokenizerFast as T\n"
+    for folder in (directory / "sub", tmp_path / "elsewhere"):
+        folder.mkdir()
+        (folder / "tok.py").write_text(program)
+    reference = where.format(elsewhere=tmp_path / "elsewhere")
+    settings = json.loads((directory / "tokenizer_config.json").read_text("utf-8"))
+    settings |= {"auto_map": {"AutoTokenizer": [reference, reference]}, "tokenizer_class": "T"}
+    write(directory, "tokenizer_config.json", settings)
+    message = refused(directory)  # of VibeVoice, mlx-audio asks the hub for another tokenizer
+    assert "names a program to run; take it out" in message or name == "vibevoice_asr"
+    assert not ran.exists()
+
+
 def test_a_config_that_makes_no_sense_is_one_line(copy: Models) -> None:
     directory = copy("qwen3_asr")
     config = json.loads((directory / "config.json").read_text("utf-8"))
@@ -96,7 +117,30 @@ def test_a_config_that_makes_no_sense_is_one_line(copy: Models) -> None:
 
 
 def test_weights_have_the_dtype_that_was_asked_for(models: Models) -> None:
-    from mlxbatch.engines.mlx_audio.loading import network_of
-
     network = network_of(load(models("qwen3_asr"), families.QWEN3, mx.float16, dequantized=True))
     assert network.model.embed_tokens.weight.dtype == mx.float16
+
+
+def size(directory: Path, kind: str, bits: int | None) -> tuple[int, int]:
+    """Bytes of the weights in float16, as they are predicted and as they are."""
+    spec = EngineSpec("mlx-audio", directory, dtype="float16", bits=bits, device={"kind": kind})
+    told, family = registry.footprint(spec), families.family_of(directory)
+    assert told is not None
+    network = network_of(load(directory, family, mx.float16, bits, dequantized=kind == "cpu"))
+    made = (array.nbytes for name, array in tree_flatten(network.parameters()) if name in family.computed)
+    return told.weights, weight_bytes(network) - sum(made)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_the_size_of_weights_is_known_before_loading(models: Models, name: str) -> None:
+    for kind, bits in (("cpu", None), ("cpu", 4), ("gpu", None), ("gpu", 4), ("gpu", 6)):
+        told, found = size(models(name), kind, bits)
+        assert told == pytest.approx(found, rel=0.02)
+
+
+def test_the_size_of_packed_weights_too(copy: Models, tmp_path: Path) -> None:
+    directory = copy("qwen3_asr")
+    quantized(directory, tmp_path / "plain")
+    sizes = [size(directory, kind, None) for kind in ("cpu", "gpu")]
+    assert [told for told, _ in sizes] == [found for _, found in sizes]
+    assert sizes[0] > sizes[1]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -49,13 +47,14 @@ def test_a_gpu_keeps_no_scores(tiny: Path) -> None:
     assert footprint.TILE == kernels.TILE
 
 
-def test_quantized_weights_take_what_their_files_do(tiny: Path, tmp_path: Path) -> None:
-    copy = Path(shutil.copytree(tiny, tmp_path / "model"))
-    config = json.loads((copy / "config.json").read_text())
-    (copy / "config.json").write_text(json.dumps(config | {"quantization": {"bits": 4, "group_size": 64}}))
-    told = registry.footprint(EngineSpec("whisper", copy))
-    assert told is not None
-    assert told.weights == (copy / "model.safetensors").stat().st_size
+def test_on_a_cpu_quantized_weights_are_plain_and_on_a_gpu_they_stay(tiny: Path) -> None:
+    def told(kind: str, bits: int | None) -> int:
+        found = registry.footprint(EngineSpec("whisper", tiny, dtype="float16", bits=bits, device={"kind": kind}))
+        assert found is not None
+        return found.weights
+
+    assert told("cpu", 4) == told("cpu", None) == told("gpu", None)
+    assert told("gpu", 4) < 0.5 * told("gpu", None)
 
 
 def test_it_needs_no_mlx(tiny: Path) -> None:

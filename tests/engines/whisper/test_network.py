@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,13 @@ from mlx.utils import tree_flatten
 from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 
-from mlxbatch.engines.whisper import network
-from mlxbatch.engines.whisper.layout import CONV_WEIGHTS, canonical_name, expected_shapes, weight_count
+from mlxbatch.engines.whisper import footprint, network
+from mlxbatch.engines.whisper.layout import CONV_WEIGHTS, canonical_name, expected_shapes
 from mlxbatch.engines.whisper.network import Network
 from mlxbatch.engines.whisper.slots import PromptCache
 from mlxbatch.engines.whisper.tokens import Vocabulary
 from mlxbatch.models.check import check_whisper
+from mlxbatch.models.weights import weight_files
 from tests.engines.whisper.parts import write_config
 from tests.engines.whisper.test_layout import hugging_face_names
 from tests.models.tiny import TINY_DIMS, tiny_config, tiny_tensors, write_tiny_whisper
@@ -131,7 +133,12 @@ def test_several_shards(tmp_path: Path, expected: tuple[mx.array, mx.array]) -> 
     assert [difference(a, b) for a, b in zip(found, expected, strict=True)] == [0, 0]
 
 
-def quantized(target: Path, predicate: Callable[[str, nn.Module], bool | dict[str, int]], **settings: Any) -> Path:
+def quantized(
+    target: Path,
+    predicate: Callable[[str, nn.Module], bool | dict[str, int]],
+    key: str = "quantization",
+    **settings: Any,
+) -> Path:
     """Tiny weights with the layers quantized that `predicate` picks, or to what it returns."""
     model = load(write_tiny_whisper(target), mx.float16)
     own: dict[str, Any] = {}
@@ -144,8 +151,32 @@ def quantized(target: Path, predicate: Callable[[str, nn.Module], bool | dict[st
 
     nn.quantize(model, **settings, class_predicate=form)
     mx.save_safetensors(str(target / "model.safetensors"), dict(tree_flatten(model.parameters())))
-    write_config(target, TINY_DIMS, quantization=settings | own)
+    write_config(target, TINY_DIMS, **{key: settings | own})
     return target
+
+
+def test_quantized_weights_under_transformers_name_for_it(tmp_path: Path) -> None:
+    named = quantized(tmp_path / "named", lambda path, _: True, "quantization_config", group_size=64, bits=8)
+    model = load(named)
+    assert isinstance(model.decoder.token_embedding, nn.QuantizedEmbedding)
+
+
+def recipe(path: str, _: nn.Module) -> bool | dict[str, int]:
+    return {"group_size": 32, "bits": 8} if path.endswith("mlp1") else not path.startswith("encoder")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("plain", [True, False])
+@pytest.mark.parametrize("bits", [None, 3, 4])
+def test_its_size_is_known_before_it_is_loaded(
+    tmp_path: Path, tiny: Path, bits: int | None, plain: bool, dtype: str
+) -> None:
+    stored = [quantized(tmp_path / str(bits), recipe, "quantization_config", group_size=64, bits=bits or 6)]
+    for directory in (tiny, *stored):
+        files, config = weight_files(directory), json.loads((directory / "config.json").read_text("utf-8"))
+        told = footprint.weight_bytes(config, files, dtype, bits, plain=plain)
+        found = network.load(list(files), config, getattr(mx, dtype), bits, dequantized=plain)
+        assert told == sum(array.nbytes for _, array in network.flat(found))
 
 
 @pytest.mark.parametrize("group_size", [32, 64])
@@ -192,7 +223,8 @@ def test_dequantized_is_the_same_network_in_plain_layers(tmp_path: Path, tiny: P
     plain = network.load([stored / "model.safetensors"], config, mx.float32, dequantized=True)
     assert {name: array.shape for name, array in network.flat(plain)} == expected_shapes(TINY_DIMS)
     assert {array.dtype for _, array in network.flat(plain)} == {mx.float32}
-    assert sum(array.nbytes for _, array in network.flat(plain)) == 4 * weight_count(TINY_DIMS)
+    size = 4 * sum(map(math.prod, expected_shapes(TINY_DIMS).values()))
+    assert sum(array.nbytes for _, array in network.flat(plain)) == size
     for one, other in zip(run(load(stored), mel(), PROMPT), run(plain, mel(), PROMPT), strict=True):
         assert difference(one, other) < 1e-3
     on_loading = network.load([tiny / "model.safetensors"], tiny_config(), mx.float32, 8, dequantized=True)
