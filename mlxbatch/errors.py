@@ -43,6 +43,10 @@ class SetupError(MlxBatchError):
     )
 
 
+class NotHere(SetupError):
+    """A model, or a part of one, that is not on this machine, or damaged: a run that may fetch would fetch it."""
+
+
 class OutOfMemory(SetupError):
     """The device could not give the memory that was asked for."""
 

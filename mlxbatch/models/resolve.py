@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from mlxbatch.errors import SetupError, show
+from mlxbatch.errors import NotHere, SetupError, show
 from mlxbatch.models import catalogue, kinds
 from mlxbatch.models.cache import model_directory
 from mlxbatch.models.catalogue import CatalogueModel
@@ -32,16 +33,20 @@ class ResolvedModel:
     sha: str
 
 
-def resolve(name: str, *, offline: bool, say: Say) -> ResolvedModel:
+def resolve(name: str, *, offline: bool, say: Say, scratch: Path | None = None) -> ResolvedModel:
     """Find the model: an existing directory, a catalogue name, or `org/name[@revision]` on the Hugging Face hub.
 
     Catalogue and hub models are fetched when missing, unless `offline`. A Whisper whose tokenizer is missing or lacks
-    parts is repaired, in our cache. Raises SetupError where there is no such model, it cannot be fetched, or it is not
-    whole.
+    parts is repaired, in our cache, or in `scratch`, where only a look is taken: then our cache is left as it is.
+
+    Raises SetupError where there is no such model, it cannot be fetched, or it is not whole; NotHere where it is
+    `offline` that it cannot be fetched.
     """
-    path = repaired(_locate(name, offline=offline, say=say), name, offline=offline, say=say)
-    check_model(path)
-    return ResolvedModel(name, path, model_sha(path))
+    directory = _locate(name, offline=offline, say=say)
+    with _pulled_again(catalogue.find(name) if kind_of(name) == "catalogue" else None):
+        path = repaired(directory, name, offline=offline, say=say, scratch=scratch)
+        check_model(path)
+    return ResolvedModel(name, path, model_sha(path, keep=scratch is None))
 
 
 def resolve_package(name: str, *, offline: bool, say: Say) -> ResolvedModel:
@@ -51,8 +56,20 @@ def resolve_package(name: str, *, offline: bool, say: Say) -> ResolvedModel:
     """
     model = known(name)
     path = _from_catalogue(model, offline=offline, say=say)
-    kinds.kind_of(model).check(path)
+    with _pulled_again(model):
+        kinds.kind_of(model).check(path)
     return ResolvedModel(name, path, model_sha(path))
+
+
+@contextmanager
+def _pulled_again(model: CatalogueModel | None) -> Iterator[None]:
+    """A model of packages that is damaged is as good as not there: `pull` would not have left it so."""
+    try:
+        yield
+    except SetupError as error:
+        if model is not None and model.sources:
+            raise NotHere(str(error)) from error
+        raise
 
 
 def known(name: str) -> CatalogueModel:
@@ -116,5 +133,5 @@ def _from_catalogue(model: CatalogueModel, *, offline: bool, say: Say) -> Path:
         return pull(model, say)
     if not directory.exists():
         remedy = f"run `mlxbatch models pull {model.name}` once ({size(model.size_bytes)})"
-        raise SetupError(f"{model.name} is not on this machine, and this run is offline: {remedy}")
+        raise NotHere(f"{model.name} is not on this machine, and this run is offline: {remedy}")
     return directory
