@@ -44,7 +44,14 @@ class SetupError(MlxBatchError):
 
 
 class NotHere(SetupError):
-    """A model, or a part of one, that is not on this machine, or damaged: a run that may fetch would fetch it."""
+    """A model, or a part of one, that is not on this machine, or damaged: a run that may fetch would fetch it.
+
+    `what` leaves out the run that is offline, for who asks without one.
+    """
+
+    def __init__(self, message: str, what: str = "") -> None:
+        super().__init__(message)
+        self.what = what or message
 
 
 class OutOfMemory(SetupError):

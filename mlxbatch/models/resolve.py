@@ -76,7 +76,7 @@ def known(name: str) -> CatalogueModel:
     """The catalogue's model of that name; SetupError that names the nearest ones."""
     if model := catalogue.find(name):
         return model
-    raise SetupError(_unknown(name))
+    raise SetupError(f"{_unknown(name)} `mlxbatch models list` has the names")
 
 
 def on_disk(model: CatalogueModel) -> bool:
@@ -103,7 +103,8 @@ def _locate(name: str, *, offline: bool, say: Say) -> Path:
         return _from_catalogue(model, offline=offline, say=say)
     if match := HUB_ID.fullmatch(name):
         return fetch(Wanted(name, match["repo"], match["revision"]), offline=offline, say=say)
-    raise SetupError(_unknown(name))
+    known = "`mlxbatch models list` has the names; or give a directory, or a hub id such as org/name"
+    raise SetupError(f"{_unknown(name)} {known}")
 
 
 def _directory(name: str) -> Path:
@@ -117,8 +118,7 @@ def _directory(name: str) -> Path:
 
 def _unknown(name: str) -> str:
     hint = nearest(name.lower(), catalogue.names()) or ";"
-    known = "`mlxbatch models list` has the names; or give a directory, or a hub id such as org/name"
-    return f"unknown model '{show(name)}'{hint} {known}"
+    return f"unknown model '{show(name)}'{hint}"
 
 
 def _wanted(model: CatalogueModel) -> Wanted:
@@ -133,5 +133,6 @@ def _from_catalogue(model: CatalogueModel, *, offline: bool, say: Say) -> Path:
         return pull(model, say)
     if not directory.exists():
         remedy = f"run `mlxbatch models pull {model.name}` once ({size(model.size_bytes)})"
-        raise NotHere(f"{model.name} is not on this machine, and this run is offline: {remedy}")
+        what = f"{model.name} is not on this machine"
+        raise NotHere(f"{what}, and this run is offline: {remedy}", what)
     return directory

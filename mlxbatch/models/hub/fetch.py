@@ -81,10 +81,10 @@ def _look_up(wanted: Wanted, *, once: bool, say: Say) -> ModelInfo:
     return ask() if once else patiently(ask, wanted, say)
 
 
-def _checked(wanted: Wanted, here: Path | None, otherwise: str) -> Path:
-    """What an earlier fetch left; SetupError with `otherwise` where there is nothing, or no weights."""
+def _checked(wanted: Wanted, here: Path | None, otherwise: SetupError) -> Path:
+    """What an earlier fetch left; raises `otherwise` where there is nothing, or no weights."""
     if here is None or not _has_weights(here):
-        raise NotHere(otherwise)
+        raise otherwise
     _refuse_damaged(wanted, here)
     return here
 
