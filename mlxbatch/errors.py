@@ -46,12 +46,12 @@ class SetupError(MlxBatchError):
 class NotHere(SetupError):
     """A model, or a part of one, that is not on this machine, or damaged: a run that may fetch would fetch it.
 
-    `what` leaves out the run that is offline, for who asks without one.
+    `what` leaves out the run that is offline and the remedy, where the message has them.
     """
 
     def __init__(self, message: str, what: str = "") -> None:
         super().__init__(message)
-        self.what = what or message
+        self.what = what
 
 
 class OutOfMemory(SetupError):

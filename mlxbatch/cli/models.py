@@ -73,6 +73,8 @@ def model_path(name: Name, debug: options.Debug = False) -> None:
     try:
         _print_path(name, offline=True)
     except NotHere as error:
+        if not error.what:
+            raise
         raise SetupError(f"{error.what}: `mlxbatch models pull {show(name)}` fetches it") from error
 
 

@@ -17,7 +17,7 @@ from mlxbatch.engines.families import WHISPER, family_of, ignored, refuse, requi
 from mlxbatch.engines.registry import DETECTING, VERSIONS
 from mlxbatch.engines.whisper.abilities import Abilities
 from mlxbatch.errors import SetupError, UsageError, show
-from mlxbatch.file_list import read_list
+from mlxbatch.file_list import called, read_list
 from mlxbatch.filters import Filters
 from mlxbatch.governor import Policy
 from mlxbatch.headerless import rules
@@ -316,7 +316,7 @@ def find_inputs(request: Request) -> Found:
 
 
 def nothing_found(request: Request, found: Found) -> str:
-    named = ", ".join(show(path) for path in request.where.named)
+    named = ", ".join(called(path) for path in request.where.named)
     left_out = f" ({words.not_taken(found.not_taken)})" if found.not_taken else ""
     return f"nothing to transcribe: no audio files in {named}{left_out}"
 

@@ -91,7 +91,7 @@ def _other_model(name: str) -> Finding:
             found = resolve(name, offline=True, say=repairs.append, scratch=Path(scratch))
             family = family_of(found.path)
     except NotHere as error:
-        return Finding("problem", "models", error.what, _remedy(name))
+        return Finding("problem", "models", error.what or str(error), _remedy(name))
     except SetupError as error:
         return Finding("problem", "models", str(error), _remedy(name))
     try:

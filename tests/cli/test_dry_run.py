@@ -43,7 +43,9 @@ def test_it_says_what_would_be_done_and_touches_nothing(run: Run) -> None:
         ("transcribe", f"in/{name}.wav", "new") for name in ("a", "b", "sub/c", "text")
     ]
     assert "would fail: in/text.wav: probe: " in ran.out
-    assert ran.out.splitlines()[-1] == "4 to transcribe (6 s of audio, 7 s padded), 0 to render, 0 to skip"
+    assert ran.out.splitlines()[-1] == (
+        "3 to transcribe (6 s of audio, 7 s padded), 0 to render, 0 to skip, 1 would fail"
+    )
     assert not OUT.exists()
 
 
@@ -147,7 +149,8 @@ def test_what_is_not_taken_and_what_would_fail_is_counted(run: Run) -> None:
     )
     assert ran.err == ""
     plan = plan_of(run(*arguments, "--json"))
-    assert plan["would_fail"] == 2
+    assert (plan["would_fail"], plan["transcribe"]) == (2, 2)
+    assert ran.out.splitlines()[-1].endswith(", 2 would fail")
     assert plan["not_taken"] == {"waiting": 0, "older": 0, "excluded": 0, "excluded_folders": 1, "ignored": 1}
 
 
