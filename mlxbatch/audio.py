@@ -9,7 +9,8 @@ import numpy as np
 import soxr
 from numpy.typing import NDArray
 
-from mlxbatch.errors import ItemError
+from mlxbatch.appended import NOTE, goes_on
+from mlxbatch.errors import ItemError, item_stage
 from mlxbatch.headerless import DEFAULTS, Rules
 from mlxbatch.source import Samples, Source, open_source
 from mlxbatch.tracks import voices
@@ -52,6 +53,8 @@ def decode(item: Item, sample_rate: int = 16000, channels: Channels = "mix", rul
             raise ItemError(item.source, "decode", source.stopped)
         truncation = source.truncation(findings.frames)
         warnings = [*([truncation] if truncation else []), *source.notes]
+        with item_stage(item.source, "decode"):
+            warnings += [NOTE] if goes_on(item.source) else []
         is_float = source.is_float
     loudest = int(np.argmax(findings.power))
     loss = _mixing_loss(findings, loudest) if channels == "mix" else 0.0

@@ -25,7 +25,7 @@ class DataChunk:
     """The chunk that holds the samples. Sizes in bytes; `claimed` is None where the header leaves the size open.
 
     `byte_rate` is the header's bytes per second (0: not said), `codec` the format tag of a WAV (0: none). `size_at` and
-    `size_format` tell where a size stands that may have to be mended.
+    `size_format` tell where a size stands that may have to be mended, `at` where the samples begin.
     """
 
     claimed: int | None
@@ -34,10 +34,16 @@ class DataChunk:
     codec: int = 0
     size_at: int = 0
     size_format: str = ""
+    at: int = 0
 
     @property
     def missing(self) -> int:
         return max(0, (self.claimed or 0) - self.present)
+
+    @property
+    def end(self) -> int | None:
+        """Where the samples end by the header; None where it leaves the size open."""
+        return None if self.claimed is None else self.at + self.claimed
 
     @property
     def is_open(self) -> bool:
@@ -75,9 +81,9 @@ def data_chunk(file: IO[bytes]) -> DataChunk | None:
         elif name in (b"data", b"SSND", b"BODY"):
             if long_size is not None:
                 claimed = _claim(long_size, total - at, covered=False, wide=True)
-                return DataChunk(claimed, total - at, byte_rate, codec, long_size_at, "<Q")
+                return DataChunk(claimed, total - at, byte_rate, codec, long_size_at, "<Q", at)
             claimed = _claim(size, total - at, covered=at < riff_end < _SIZE_LIMIT - 4096)
-            return DataChunk(claimed, total - at, byte_rate, codec, at - 4, f"{order}I")
+            return DataChunk(claimed, total - at, byte_rate, codec, at - 4, f"{order}I", at)
     return None
 
 

@@ -43,6 +43,17 @@ class SetupError(MlxBatchError):
     )
 
 
+class NotHere(SetupError):
+    """A model, or a part of one, that is not on this machine, or damaged: a run that may fetch would fetch it.
+
+    `what` leaves out the run that is offline and the remedy, where the message has them.
+    """
+
+    def __init__(self, message: str, what: str = "") -> None:
+        super().__init__(message)
+        self.what = what
+
+
 class OutOfMemory(SetupError):
     """The device could not give the memory that was asked for."""
 

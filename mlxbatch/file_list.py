@@ -31,4 +31,9 @@ def read_bytes(source: Path | IO[bytes], what: str) -> bytes:
     try:
         return sys.stdin.buffer.read() if source == Path("-") else source.read_bytes()
     except OSError as error:
-        raise UsageError(f"the {what} {show(source)} cannot be read: {error.strerror or error}") from error
+        raise UsageError(f"the {what} {called(source)} cannot be read: {error.strerror or error}") from error
+
+
+def called(source: Path) -> str:
+    """A list for a message: "-" says nothing to most people."""
+    return "standard input" if source == Path("-") else show(source)

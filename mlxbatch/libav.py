@@ -16,7 +16,7 @@ import av
 
 from mlxbatch.av_frames import Gaps, Packing, floats
 from mlxbatch.chunks import DataChunk
-from mlxbatch.container_marks import counted_frames, lacks_index
+from mlxbatch.container_marks import asf_seconds, counted_frames, lacks_index
 from mlxbatch.headerless import ENCODINGS, Rule
 from mlxbatch.plausible import HIGHEST_RATE, LOWEST_RATE
 from mlxbatch.regular_file import rewound
@@ -30,9 +30,10 @@ _DEMUXERS = (
 )
 # Whose streams' durations stand in a header. The others' are estimates, or the last timestamp in the file.
 _TELL_PER_STREAM = frozenset({"mov,mp4,m4a,3gp,3g2,mj2", "avi", "tta", "wv", "ape", "tak", "flac"})
-_TELL_AS_A_WHOLE = frozenset({"matroska,webm", "asf", "flv"})
-# Of the longest stream: the last frame of a slide show has no length of its own, and ASF counts what it buffers.
+_TELL_AS_A_WHOLE = frozenset({"matroska,webm", "flv"})
+# Of the longest stream: the last frame of a slide show has no length of its own.
 _WHOLE_TOLERANCE_S = 2.0
+_ASF_TOLERANCE_S = 1.0  # a packet of sound, whose length may stand nowhere
 _PADDING_S = 0.5  # at most what encoders put before and behind the sound
 # Bit/s for the length of what says neither its length nor its bit rate.
 _GUESSED_RATE, _GUESSED_VIDEO_RATE = 32_000, 1_000_000
@@ -57,7 +58,8 @@ def open_libav(
     demuxer, options = None, {"format_whitelist": _DEMUXERS}
     if rule:
         demuxer, options = ENCODINGS[rule.encoding].demuxer, dict(ENCODINGS[rule.encoding].options)
-    counted = counted_frames(file)  # before ffmpeg has the file: the descriptor has one position for both
+    # Before ffmpeg has the file: the descriptor has one position for both.
+    counted, asf = counted_frames(file), asf_seconds(file)
     try:
         container = av.open(
             "fd:", format=demuxer, options={"fd": str(rewound(file)), **options}, metadata_errors="replace"
@@ -67,7 +69,7 @@ def open_libav(
         raise Refused(missing or plain(error), said=missing is not None) from error
     with container:
         stream = _stream(container)
-        yield LibavSource(container, stream, chunk, _tells_length(container, stream, counted), whole=whole)
+        yield LibavSource(container, stream, chunk, _tells_length(container, stream, counted), whole=whole, asf=asf)
 
 
 def _stream(container: Any) -> Any:
@@ -95,7 +97,17 @@ def _tells_length(container: Any, stream: Any, counted: int | None) -> bool:
 class LibavSource:
     """See source.Source. Damaged packets are passed over; the first frame, not the header, tells rate and channels."""
 
-    def __init__(self, container: Any, stream: Any, chunk: DataChunk | None, says_length: bool, *, whole: bool) -> None:
+    def __init__(
+        self,
+        container: Any,
+        stream: Any,
+        chunk: DataChunk | None,
+        says_length: bool,
+        *,
+        whole: bool,
+        asf: float | None = None,
+    ) -> None:
+        self._asf = asf
         self._container, self._stream, self._chunk, self._whole = container, stream, chunk, whole
         self._context = stream.codec_context
         self._context.thread_count = 1
@@ -133,6 +145,8 @@ class LibavSource:
         """Seconds that the header announces (0: none), how far packets came, and how much may lack."""
         if self._tells:
             return self._stream_seconds(), self._reached, TOLERANCE_S
+        if self._asf is not None:
+            return self._asf, self._reached_by_any, _ASF_TOLERANCE_S
         if self._container.format.name not in _TELL_AS_A_WHOLE:
             return 0.0, 0.0, 0.0
         if tagged := _clock(self._stream.metadata.get("DURATION", "")):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mlxbatch.errors import UsageError, show
-from mlxbatch.file_list import read_bytes
+from mlxbatch.file_list import called, read_bytes
 from mlxbatch.languages import language_code
 from mlxbatch.types import Wishes
 from mlxbatch.wishes import parse_channels, parse_speakers
@@ -167,4 +167,4 @@ def _text(source: Path) -> str:
 
 
 def _wrong(source: Path, line: int, text: str) -> UsageError:
-    return UsageError(f"{show(source)}, line {line}: {text}")
+    return UsageError(f"{called(source)}, line {line}: {text}")

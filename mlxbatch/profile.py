@@ -30,10 +30,20 @@ if TYPE_CHECKING:
     from mlxbatch.profile_schema import Profile, When
 
 PROJECT_FILE = Path("mlxbatch.toml")
+SETTINGS_FILE = "config.toml"  # the user's
 # What works without a GPU, for a profile that is meant for machines that have one.
 _WITHOUT_GPU = {"device.kind": "cpu", "device.blas": "openblas", "transcribe.dtype": "float32"}
 # What a profile says of itself: a preset does too, and the one that it lies over keeps its own.
 _ABOUT = ("schema", "name", "description", "platform", "machine", "gpu", "chip", "base")
+_OF_PROFILES = _ABOUT[3:]
+_OF_FILES_WITH_A_NAME = _ABOUT[1:]
+# What a run is told each time, and no file of settings has.
+OPTIONS_ALONE = frozenset(
+    {
+        *("format", "language", "speakers", "output", "offline", "min_age", "wait", "time_limit", "max_load", "nice"),
+        *("log_file", "log_level", "metrics_file"),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +88,15 @@ def load(
     """
     user_dir = user_folder() if user_dir is None else user_dir
     here = this_hardware()
-    settings = [layer for path in (user_dir / "config.toml", project) if (layer := read_if_there(path))]
+    settings = [layer for path in (user_dir / SETTINGS_FILE, project) if (layer := read_if_there(path))]
+    for layer in settings:
+        _refuse(layer, _OF_FILES_WITH_A_NAME, 'here write profile = "NAME", or "FILE", for one that has it')
     chosen = profile_choice.choose("profile", name_or_file, settings, user_dir)
     chosen = chosen or profile_choice.for_this_machine(here)
     over = profile_choice.choose("preset", preset, settings, user_dir)
     layers = profile_choice.with_bases(chosen.path, user_dir)
     note, adapted = _elsewhere(merged(layers), here)
-    layers += [*adapted, *([read(over.path).without(*_ABOUT)] if over else [])]
+    layers += [*adapted, *([_preset(over.path)] if over else [])]
     layers += [*(layer.without("profile", "preset") for layer in settings), from_values(overrides or {})]
     profile, origins = _settled(layers, here)
     sources = tuple(layer.path for layer in layers if layer.path)
@@ -111,6 +123,19 @@ def user_folder() -> Path:
         return user_config_path("mlxbatch")
     except (RuntimeError, OSError, KeyError):
         return Path(os.devnull, "mlxbatch")
+
+
+def _preset(path: Path) -> Layer:
+    layer = read(path)
+    _refuse(layer, _OF_PROFILES, "a preset lies over whichever is used")
+    return layer.without(*_ABOUT)
+
+
+def _refuse(layer: Layer, keys: Sequence[str], instead: str) -> None:
+    """UsageError for a key that would do nothing there, or call a profile by another's name."""
+    for key in keys:
+        if key in layer.tree:
+            raise UsageError(f"{layer.at(key)}: {key} belongs to a profile; {instead}")
 
 
 def _elsewhere(tree: Tree, here: Hardware) -> tuple[list[str], list[Layer]]:
@@ -210,7 +235,7 @@ def _problem(found: ErrorDetails, layers: Sequence[Layer], known: Mapping[str, s
         return f"{layers[0].at('')}: {key} is missing: must be {known.get(key, 'given')}"
     where = holders[-1].at(key)
     if kind == "extra_forbidden":
-        return f"{where}: unknown key {key!r}{_nearest(key, known)}"
+        return f"{where}: unknown key {key!r}{_by_option(key) or _nearest(key, known)}"
     if isinstance(error, RuleError):
         return f"{where}: {key} = {_toml(_get(tree, parts))}: {error}"
     allowed = known.get(key) or known.get(key.rpartition(".")[0], "another value")  # of a table of free names
@@ -222,6 +247,11 @@ def _as_known(loc: tuple[int | str, ...], tree: Tree, known: Mapping[str, str]) 
     lengths = range(len(loc), 0, -1)
     length = next((n for n in lengths if ".".join(str(part) for part in loc[:n]) in known), len(loc))
     return loc[: length + isinstance(_get(tree, loc[:length]), dict)]  # in a table of free names, the name
+
+
+def _by_option(key: str) -> str:
+    name = key.rpartition(".")[2].replace("-", "_")
+    return f"; it is set by --{name.replace('_', '-')} or MLXBATCH_{name.upper()}" if name in OPTIONS_ALONE else ""
 
 
 def _nearest(key: str, known: Mapping[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""Counts of frames in MP3s, and MP4s without their index."""
+"""Counts of frames in MP3s, MP4s without their index, the length of ASF files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from mlxbatch.container_marks import counted_frames, lacks_index
+from mlxbatch.container_marks import asf_seconds, counted_frames, lacks_index
 
 HEAD = b"\xff\xfb\x90\x00" + bytes(32)
 XING = struct.pack(">II", 1, 423)
@@ -51,3 +51,26 @@ def test_how_many_frames_an_mp3_counts(content: bytes, frames: int | None) -> No
 )
 def test_an_mp4_without_its_index(content: bytes, cause: str | None) -> None:
     assert lacks_index(io.BytesIO(content)) == cause
+
+
+def asf(play: int, preroll: int, flags: int = 2, *, cut: int | None = None) -> bytes:
+    """The front of an ASF file: its header, and the File Properties Object with what comes before its lengths."""
+    head = bytes.fromhex("3026b2758e66cf11a6d900aa0062ce6c") + bytes(14)
+    properties = bytes.fromhex("a1dcab8c47a9cf118ee400c00c205365") + bytes(48)
+    return (head + properties + struct.pack("<QQQI", play, play, preroll, flags))[:cut]
+
+
+@pytest.mark.parametrize(
+    ("content", "seconds"),
+    [
+        (asf(141_050_000, 3100), 11.005),
+        (asf(141_050_000, 0), 14.105),
+        (asf(0, 3100), None),
+        (asf(141_050_000, 3100, flags=1), None),  # a broadcast: nobody knew
+        (asf(141_050_000, 3100, cut=-1), None),
+        (bytes(200) + asf(141_050_000, 3100), None),
+        (b"", None),
+    ],
+)
+def test_how_long_an_asf_file_plays(content: bytes, seconds: float | None) -> None:
+    assert asf_seconds(io.BytesIO(content)) == (None if seconds is None else pytest.approx(seconds))

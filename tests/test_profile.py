@@ -293,11 +293,9 @@ def test_rules_for_headerless_recordings_lie_over_one_another(place: Place) -> N
         ("[transcribe]\nbatch_size.rows = 8\n", 2, "transcribe.batch_size", "{'rows': 8}", "a whole number"),
         ("[transcribe.batch_size]\nrows = 8\n", 1, "transcribe.batch_size", "{'rows': 8}", "a whole number"),
         ("transcribe = [1]\n", 1, "transcribe", "[1]", "a table, [transcribe]"),
-        ("gpu = 'tpu'\n", 1, "gpu", '"tpu"', '"metal", "cuda"'),
         ("[pipeline]\nprefetch_bytes = '50%'\n", 2, "pipeline.prefetch_bytes", '"50%"', '"512MB"'),
         ("schema = 2\n", 1, "schema", "2", "1, the version that this program reads"),
         ("device = 3\n", 1, "device", "3", "a table, [device]"),
-        ("name = ''\n", 1, "name", '""', "a name"),
     ],
 )
 def test_a_wrong_value_names_file_line_key_and_what_is_allowed(
@@ -388,11 +386,11 @@ def test_the_user_folder_is_platformdirs_and_pydantic_waits_for_load(tmp_path: P
     code = (
         "import sys, mlxbatch.profile as p\n"
         "assert not {'pydantic', 'psutil', 'mlx'} & set(sys.modules)\n"
-        "print(p.load().profile.description)"
+        "print(p.load().profile.transcribe.model)"
     )
     config = tmp_path / ("Library/Application Support" if sys.platform == "darwin" else ".config") / "mlxbatch"
     config.mkdir(parents=True)
-    (config / "config.toml").write_text('description = "found"\n')
+    (config / "config.toml").write_text('transcribe.model = "found"\n')
     environment = {k: v for k, v in os.environ.items() if not k.startswith("XDG_")} | {"HOME": str(tmp_path)}
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
@@ -523,6 +521,47 @@ def test_a_base_that_cannot_be(place: Place, base: str, message: str) -> None:
     found = place.fails("mine")
     assert message in found
     assert ":3: " in found
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "key", "allowed"),
+    [("gpu = 'tpu'\nname = 'x'\n", 2, 'gpu = "tpu"', '"metal", "cuda"'), ("\nname = ''\n", 3, 'name = ""', "a name")],
+)
+def test_what_a_profile_says_of_itself_may_be_wrong(place: Place, text: str, line: int, key: str, allowed: str) -> None:
+    mine = place.user / "profiles" / "mine.toml"
+    mine.write_text(f"schema = 1\n{text}")
+    message = place.fails("mine")
+    assert message.startswith(f"{mine}:{line}: {key}: must be ")
+    assert allowed in message
+
+
+ABOUT = ("name", "description", "base", "platform", "machine", "gpu", "chip")
+
+
+@pytest.mark.parametrize("key", ABOUT)
+@pytest.mark.parametrize("file", ["the user's", "the project's"])
+def test_a_settings_file_cannot_say_what_only_a_profile_says(place: Place, file: str, key: str) -> None:
+    path = place.project if file == "the project's" else place.user / "config.toml"
+    path.write_text(f'schema = 1\n{key} = "linux-cpu"\n')
+    assert place.fails() == (
+        f'{path}:2: {key} belongs to a profile; here write profile = "NAME", or "FILE", for one that has it'
+    )
+
+
+@pytest.mark.parametrize("key", ABOUT[2:])
+def test_a_preset_is_built_on_nothing_and_is_for_no_machine(place: Place, key: str) -> None:
+    mine = place.project.parent / "mine.toml"
+    mine.write_text(f'name = "mine"\n{key} = "linux-cpu"\n')
+    place.project.write_text('preset = "./mine.toml"\n')
+    assert place.fails() == f"{mine}:2: {key} belongs to a profile; a preset lies over whichever is used"
+
+
+@pytest.mark.parametrize("key", ["speakers", "language", "log-level"])
+def test_a_key_that_is_an_option_alone(place: Place, key: str) -> None:
+    place.project.write_text(f'[transcribe]\n{key} = "x"\n')
+    variable = key.upper().replace("-", "_")
+    message = place.fails()
+    assert message == f"{place.project}:2: unknown key 'transcribe.{key}'; it is set by --{key} or MLXBATCH_{variable}"
 
 
 # ---- presets

@@ -52,7 +52,10 @@ class Preview:
 
     @property
     def verbs(self) -> Counter[str]:
-        return Counter(_VERBS[type(decision)] for _, decision in self.decisions)
+        """How many there are of each; what would fail before it is transcribed counts as that alone."""
+        found = Counter(_VERBS[type(decision)] for _, decision in self.decisions)
+        found["transcribe"] = len(self.planned)
+        return found
 
 
 def print_text(preview: Preview) -> None:
@@ -69,7 +72,8 @@ def print_text(preview: Preview) -> None:
         print(f"time: {_time_text(preview)}")
     verbs = preview.verbs
     audio = f"{minutes(preview.seconds)} of audio, {minutes(preview.padded)} padded"
-    print(f"{verbs['transcribe']} to transcribe ({audio}), {verbs['render']} to render, {verbs['skip']} to skip")
+    fail = f", {len(preview.problems)} would fail" if preview.problems else ""
+    print(f"{verbs['transcribe']} to transcribe ({audio}), {verbs['render']} to render, {verbs['skip']} to skip{fail}")
 
 
 def _group_line(group: Group) -> str:

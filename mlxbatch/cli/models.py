@@ -68,7 +68,14 @@ def pull_model(name: Name, debug: options.Debug = False) -> None:
 @app.command("path", epilog='Example: ls "$(mlxbatch models path whisper-base)"')
 def model_path(name: Name, debug: options.Debug = False) -> None:
     """Print the directory of a model that is on this machine and whole; nothing is fetched."""
-    _print_path(name, offline=True)
+    from mlxbatch.errors import NotHere, SetupError, show
+
+    try:
+        _print_path(name, offline=True)
+    except NotHere as error:
+        if not error.what:
+            raise
+        raise SetupError(f"{error.what}: `mlxbatch models pull {show(name)}` fetches it") from error
 
 
 def _print_path(name: str, *, offline: bool) -> None:

@@ -73,17 +73,48 @@ def show_profile(
 
 @app.command("check", epilog="Example: mlxbatch profiles check mine.toml")
 def check_profiles(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Profiles or presets, as TOML files.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Profiles, presets or settings, in TOML.")],
     debug: options.Debug = False,
 ) -> None:
-    """Whether profiles are right: "ok", or which line is wrong and what it may be."""
-    from mlxbatch.errors import show
-    from mlxbatch.profile import load
+    """Whether profiles are right: "ok", or which line is wrong and what it may be.
 
+    A file with a schema is a profile, mlxbatch.toml and config.toml are settings; others are presets.
+    """
+    from mlxbatch.errors import UsageError, show
+
+    problems = []
     for file in files:
-        # Made absolute, so that a bare name is a file; and by itself, without the settings files over it.
-        load(str(file.absolute()), project=Path("/dev/null/none"), user_dir=Path("/dev/null/none"))
-        print(f"{show(file)}: ok")
+        try:
+            print(f"{show(file)}: {_checked(file)}")
+        except UsageError as error:
+            problems.append(error)
+    if len(problems) == 1:
+        raise problems[0]
+    for problem in problems:
+        print(f"mlxbatch: {problem}", file=sys.stderr)
+    if problems:
+        raise UsageError(f"{len(problems)} of {len(files)} files are not right")
+
+
+def _checked(file: Path) -> str:
+    """ "ok", and as what, where that is no profile. By itself: without the settings files that lie over it in a run.
+
+    Raises UsageError.
+    """
+    from mlxbatch.profile import PROJECT_FILE, SETTINGS_FILE, load
+    from mlxbatch.profile_layers import read
+
+    tree, nowhere = read(file).tree, Path("/dev/null/none")
+    named = str(file.absolute())  # so that a bare name is a file
+    if file.name in (PROJECT_FILE.name, SETTINGS_FILE):
+        load(project=file, user_dir=nowhere)
+        return "ok, as settings"
+    if "schema" in tree or "base" in tree:
+        load(named, project=nowhere, user_dir=nowhere)
+        # A preset may have one, too: whatever it is used as, it is right.
+        return "ok"
+    load(preset=named, project=nowhere, user_dir=nowhere)
+    return "ok, as a preset (a profile has a schema)"
 
 
 def _tree(loaded: Loaded) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from mlxbatch.engines.families import WHISPER, Family, family_of, heeded, ignore
 from mlxbatch.engines.registry import DETECTING, VERSIONS
 from mlxbatch.engines.whisper.abilities import Abilities
 from mlxbatch.errors import SetupError, UsageError, show
-from mlxbatch.file_list import read_list
+from mlxbatch.file_list import called, read_list
 from mlxbatch.filters import Filters
 from mlxbatch.governor import Policy
 from mlxbatch.headerless import rules
@@ -105,6 +105,11 @@ class Request:
         return self.profile.transcribe.model
 
     @property
+    def models(self) -> list[str]:
+        """Its name, and that of the model that takes over from it where there is one."""
+        return [name for name in (self.model, self.profile.governor.fallback_model) if name]
+
+    @property
     def stop_at(self) -> float | None:
         """When nothing more is to be begun, on pacing.clock: what came before the run counts as well."""
         limit = self.schedule.time_limit
@@ -145,12 +150,12 @@ class Chosen:
         return None if self.path is None else family_of(self.path)
 
 
-def choose(name: str, *, offline: bool, say: Callable[[str], None]) -> Chosen:
-    """Find the model and the engine that runs it, fetching it unless `offline`.
+def choose(name: str, *, offline: bool, say: Callable[[str], None], scratch: Path | None = None) -> Chosen:
+    """Find the model and the engine that runs it, fetching it unless `offline`; `scratch` as in `resolve`.
 
     SetupError where it is not whole, or what runs it is not installed.
     """
-    found = resolve(name, offline=offline, say=say)
+    found = resolve(name, offline=offline, say=say, scratch=scratch)
     family = family_of(found.path)
     require(family)
     return Chosen(family.engine, name, found.sha, found.path)
@@ -197,11 +202,13 @@ def conditions(request: Request, chosen: Chosen) -> dict[str, Any]:
 
 def choose_all(request: Request, *, offline: bool, say: Callable[[str], None]) -> list[Chosen]:
     """The model asked for, and the one that takes over from it where the profile names one."""
-    fallback = request.profile.governor.fallback_model
-    chosen = [choose(name, offline=offline, say=say) for name in (request.model, fallback) if name]
+    chosen = [choose(name, offline=offline, say=say) for name in request.models]
     if not request.options.vad or not any(one.engine in DETECTING for one in chosen):
         return chosen
-    vad = detector(offline=offline, say=say)
+    return with_detector(chosen, detector(offline=offline, say=say))
+
+
+def with_detector(chosen: Sequence[Chosen], vad: ResolvedModel) -> list[Chosen]:
     return [replace(one, vad=vad) if one.engine in DETECTING else one for one in chosen]
 
 
@@ -210,7 +217,7 @@ def detector(*, offline: bool, say: Callable[[str], None]) -> ResolvedModel:
     try:
         return resolve_package(VAD, offline=offline, say=say)
     except SetupError as error:
-        raise SetupError(f"{error}; or hear everything, with --no-vad") from error
+        raise type(error)(f"{error}; or hear everything, with --no-vad") from error
 
 
 def suits(request: Request, chosen: Sequence[Chosen], items: Sequence[Item]) -> list[str]:
@@ -322,7 +329,7 @@ def find_inputs(request: Request) -> Found:
 
 
 def nothing_found(request: Request, found: Found) -> str:
-    named = ", ".join(show(path) for path in request.where.named)
+    named = ", ".join(called(path) for path in request.where.named)
     left_out = f" ({words.not_taken(found.not_taken)})" if found.not_taken else ""
     return f"nothing to transcribe: no audio files in {named}{left_out}"
 

@@ -103,7 +103,9 @@ def readable(place: Path) -> Finding:
             with first.open("rb") as file:
                 file.read(1)
     except OSError as error:
-        return _denied(f"cannot read {show(place)}", place, error, "change its owner or mode, or run as one who may")
+        gone = isinstance(error, FileNotFoundError | NotADirectoryError)
+        remedy = "name a directory that is there" if gone else "change its owner or mode, or run as one who may"
+        return _denied(f"cannot read {show(place)}", place, error, remedy)
     return Finding("ok", "permissions", f"{show(place)} can be read")
 
 

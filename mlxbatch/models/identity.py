@@ -16,18 +16,18 @@ from mlxbatch.models.weights import SETTINGS, weight_files
 WHISPER_SETTINGS = ("config.json", "generation_config.json", "tokenizer.json")
 
 
-def model_sha(directory: Path) -> str:
+def model_sha(directory: Path, *, keep: bool = True) -> str:
     """sha256 (hex) over the settings, tokenizer and weight files of a model directory.
 
     Where the directory lies, and what its weight files are called, does not matter. Hashes of files are kept in the
-    cache by path, size, mtime and inode, so only the first call reads the weights; nothing is written beside the
-    model. Raises SetupError where files are missing or unreadable.
+    cache by path, size, mtime and inode, so only the first call reads the weights, unless not to `keep`;
+    nothing is written beside the model. Raises SetupError where files are missing or unreadable.
     """
     files = [(name, directory / name) for name in _settings(directory)]
     files += [(f"weights {number}", path) for number, path in enumerate(weight_files(directory))]
     total = hashlib.sha256()
     for role, path in files:
-        total.update(f"{role} {file_sha(path)}\n".encode())
+        total.update(f"{role} {file_sha(path, keep=keep)}\n".encode())
     return total.hexdigest()
 
 
@@ -39,7 +39,7 @@ def _settings(directory: Path) -> list[str]:
     return [name for name in names if name.endswith(SETTINGS) and not name.endswith(".index.json")]
 
 
-def file_sha(path: Path) -> str:
+def file_sha(path: Path, *, keep: bool = True) -> str:
     """sha256 (hex) of a file, from the cache where the file has not changed since. Raises SetupError."""
     try:
         note = _note(path)
@@ -50,8 +50,9 @@ def file_sha(path: Path) -> str:
     except OSError as error:
         raise SetupError(f"{show(path)}: {error.strerror or error}") from error
     # A cache that cannot be written costs time on the next run, nothing else.
-    with contextlib.suppress(OSError):
-        _remember(note, digest)
+    if keep:
+        with contextlib.suppress(OSError):
+            _remember(note, digest)
     return digest
 
 

@@ -21,6 +21,7 @@ from mlxbatch.errors import SetupError, show
 from mlxbatch.models.architecture import architecture, read_json
 from mlxbatch.models.cache import cache_root
 from mlxbatch.models.canonical import tokenizer_file
+from mlxbatch.models.check import check_whisper
 from mlxbatch.models.fetch import disk_errors
 from mlxbatch.models.one_fetch import Say
 
@@ -28,15 +29,17 @@ from mlxbatch.models.one_fetch import Say
 Files = Mapping[str, Path | bytes]
 
 
-def repaired(directory: Path, name: str, *, offline: bool, say: Say) -> Path:
+def repaired(directory: Path, name: str, *, offline: bool, say: Say, scratch: Path | None = None) -> Path:
     """The directory itself where nothing can or need be done, else that of the repaired model; `say` tells of it.
 
-    Raises SetupError where the canonical tokenizer cannot be fetched. What is broken otherwise is for `models.check`.
+    With `scratch`, a directory of the caller's, it is made there instead of in the cache. A directory that is not to be
+    repaired is for `models.check`. Raises SetupError where the canonical tokenizer cannot be fetched, or the model is
+    not whole with what was done about its tokenizer; then nothing is left.
     """
     what, files = plan(directory, offline=offline, say=say)
     if not what:
         return directory
-    overlay = _overlay(directory, files)
+    overlay = _overlay(directory, files, scratch)
     say(f"{name}: {what}; the model itself is left as it is")
     return overlay
 
@@ -68,7 +71,7 @@ def _canonical(own: Path, dims: Dims, *, offline: bool, say: Say) -> tuple[str, 
     try:
         tokenizer = tokenizer_file(dims.n_vocab, offline=offline, say=say)
     except SetupError as error:
-        raise SetupError(
+        raise type(error)(
             f"{show(own)}: missing, and the canonical one of {dims.n_vocab} tokens cannot be had: {error}; "
             "run `mlxbatch models pull` with the model's name once, or copy the original's into the directory"
         ) from error
@@ -93,23 +96,35 @@ def _completed(own: Path, n_vocab: int) -> tuple[str, Files]:
     return what, {own.name: json.dumps(tokenizer, ensure_ascii=False).encode()}
 
 
-def _overlay(directory: Path, files: Files) -> Path:
-    """A directory in our cache with links to all of the model's files, and `files` in place of its own."""
+def _overlay(directory: Path, files: Files, scratch: Path | None) -> Path:
+    """A directory in our cache, or in `scratch`, with links to the model's files, and `files` in place of its own."""
     place = os.fsencode(directory.resolve())
-    target = cache_root() / "repaired" / f"{directory.name}-{hashlib.sha256(place).hexdigest()[:12]}"
+    name = f"{directory.name}-{hashlib.sha256(place).hexdigest()[:12]}"
+    target = cache_root() / "repaired" / name
     own = {path.name: path.absolute() for path in sorted(directory.iterdir()) if path.is_file()}
     wanted: Files = {**own, **files}
     if _holds(target, wanted):
+        _check(target, directory)
         return target
+    target = target if scratch is None else scratch / name
     with disk_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".repair-", dir=target.parent) as scratch:
-            made = Path(scratch) / "made"
+        with tempfile.TemporaryDirectory(prefix=".repair-", dir=target.parent) as draft:
+            made = Path(draft) / "made"
             _write(made, wanted)
+            _check(made, directory)
             if target.exists():
-                target.rename(Path(scratch) / "old")
+                target.rename(Path(draft) / "old")
             made.replace(target)
     return target
+
+
+def _check(made: Path, directory: Path) -> None:
+    """SetupError as of `check_whisper`, which names the model's own files: what lies in our cache nobody can mend."""
+    try:
+        check_whisper(made)
+    except SetupError as error:
+        raise SetupError(str(error).replace(show(made), show(directory))) from error
 
 
 def _write(directory: Path, files: Files) -> None:

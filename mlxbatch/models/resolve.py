@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from mlxbatch.errors import SetupError, show
+from mlxbatch.errors import NotHere, SetupError, show
 from mlxbatch.models import catalogue, kinds
 from mlxbatch.models.cache import model_directory
 from mlxbatch.models.catalogue import CatalogueModel
 from mlxbatch.models.fetch import is_fetched, pull
 from mlxbatch.models.hub import HUB_ID, Wanted, fetch, is_here
 from mlxbatch.models.identity import model_sha
+from mlxbatch.models.one_fetch import Say
 from mlxbatch.models.repair import repaired
 from mlxbatch.models.whole import check_model
 from mlxbatch.words import nearest, size
 
-Say = Callable[[str], None]
 Kind = Literal["directory", "catalogue", "hub", "unknown"]
 
 
@@ -32,16 +33,20 @@ class ResolvedModel:
     sha: str
 
 
-def resolve(name: str, *, offline: bool, say: Say) -> ResolvedModel:
+def resolve(name: str, *, offline: bool, say: Say, scratch: Path | None = None) -> ResolvedModel:
     """Find the model: an existing directory, a catalogue name, or `org/name[@revision]` on the Hugging Face hub.
 
     Catalogue and hub models are fetched when missing, unless `offline`. A Whisper whose tokenizer is missing or lacks
-    parts is repaired, in our cache. Raises SetupError where there is no such model, it cannot be fetched, or it is not
-    whole.
+    parts is repaired, in our cache, or in `scratch`, where only a look is taken: then our cache is left as it is.
+
+    Raises SetupError where there is no such model, it cannot be fetched, or it is not whole; NotHere where it is
+    `offline` that it cannot be fetched.
     """
-    path = repaired(_locate(name, offline=offline, say=say), name, offline=offline, say=say)
-    check_model(path)
-    return ResolvedModel(name, path, model_sha(path))
+    directory = _locate(name, offline=offline, say=say)
+    with _pulled_again(catalogue.find(name) if kind_of(name) == "catalogue" else None):
+        path = repaired(directory, name, offline=offline, say=say, scratch=scratch)
+        check_model(path)
+    return ResolvedModel(name, path, model_sha(path, keep=scratch is None))
 
 
 def resolve_package(name: str, *, offline: bool, say: Say) -> ResolvedModel:
@@ -51,15 +56,27 @@ def resolve_package(name: str, *, offline: bool, say: Say) -> ResolvedModel:
     """
     model = known(name)
     path = _from_catalogue(model, offline=offline, say=say)
-    kinds.kind_of(model).check(path)
+    with _pulled_again(model):
+        kinds.kind_of(model).check(path)
     return ResolvedModel(name, path, model_sha(path))
+
+
+@contextmanager
+def _pulled_again(model: CatalogueModel | None) -> Iterator[None]:
+    """A model of packages that is damaged is as good as not there: `pull` would not have left it so."""
+    try:
+        yield
+    except SetupError as error:
+        if model is not None and model.sources:
+            raise NotHere(str(error)) from error
+        raise
 
 
 def known(name: str) -> CatalogueModel:
     """The catalogue's model of that name; SetupError that names the nearest ones."""
     if model := catalogue.find(name):
         return model
-    raise SetupError(_unknown(name))
+    raise SetupError(f"{_unknown(name)} `mlxbatch models list` has the names")
 
 
 def on_disk(model: CatalogueModel) -> bool:
@@ -86,7 +103,8 @@ def _locate(name: str, *, offline: bool, say: Say) -> Path:
         return _from_catalogue(model, offline=offline, say=say)
     if match := HUB_ID.fullmatch(name):
         return fetch(Wanted(name, match["repo"], match["revision"]), offline=offline, say=say)
-    raise SetupError(_unknown(name))
+    known = "`mlxbatch models list` has the names; or give a directory, or a hub id such as org/name"
+    raise SetupError(f"{_unknown(name)} {known}")
 
 
 def _directory(name: str) -> Path:
@@ -100,8 +118,7 @@ def _directory(name: str) -> Path:
 
 def _unknown(name: str) -> str:
     hint = nearest(name.lower(), catalogue.names()) or ";"
-    known = "`mlxbatch models list` has the names; or give a directory, or a hub id such as org/name"
-    return f"unknown model '{show(name)}'{hint} {known}"
+    return f"unknown model '{show(name)}'{hint}"
 
 
 def _wanted(model: CatalogueModel) -> Wanted:
@@ -116,5 +133,6 @@ def _from_catalogue(model: CatalogueModel, *, offline: bool, say: Say) -> Path:
         return pull(model, say)
     if not directory.exists():
         remedy = f"run `mlxbatch models pull {model.name}` once ({size(model.size_bytes)})"
-        raise SetupError(f"{model.name} is not on this machine, and this run is offline: {remedy}")
+        what = f"{model.name} is not on this machine"
+        raise NotHere(f"{what}, and this run is offline: {remedy}", what)
     return directory

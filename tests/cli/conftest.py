@@ -77,7 +77,7 @@ def cli(capfd: pytest.CaptureFixture[str]) -> Cli:
 def fake(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The fake engine in place of a model; what is put into the dictionary is its settings."""
     extra: dict[str, Any] = {}
-    chosen = lambda name, *, offline, say: request.Chosen("fake", name, "0" * 64, None, extra)  # noqa: E731
+    chosen = lambda name, **_: request.Chosen("fake", name, "0" * 64, None, extra)  # noqa: E731
     monkeypatch.setattr(request, "choose", chosen)
     return extra
 

@@ -19,7 +19,7 @@ if __name__ == "__main__":
     from mlxbatch.cli import request
 
     settings = json.loads(os.environ.get("FAKE_ENGINE", "{}"))
-    request.choose = lambda name, *, offline, say: request.Chosen("fake", name, "0" * 64, None, settings)
+    request.choose = lambda name, **_: request.Chosen("fake", name, "0" * 64, None, settings)
     if os.environ.get("FAKE_NETWORK"):
         ledger_file.on_network = lambda folder: True
     if deadly := os.environ.get("FAKE_DEADLY"):

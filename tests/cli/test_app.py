@@ -166,3 +166,30 @@ def test_each_code_has_one_meaning() -> None:
     rows = exit_codes.meanings()
     assert sorted(rows) == [0, 1, 2, 3, 4, 5, 6, 70, 129, 130, 143]
     assert len(set(rows.values())) == len(rows)
+
+
+BOOLEAN = "must be true or false (or yes or no, on or off, 1 or 0)"
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("VAD", "maybe", f"'--vad' (env var: 'MLXBATCH_VAD'): {BOOLEAN}"),
+        ("OFFLINE", "2", f"'--offline' (env var: 'MLXBATCH_OFFLINE'): {BOOLEAN}"),
+        ("TASK", "foo", "'--task' (env var: 'MLXBATCH_TASK'): 'foo' is not one of 'transcribe', 'translate'"),
+        ("BATCH_SIZE", "x", "'--batch-size' (env var: 'MLXBATCH_BATCH_SIZE'): must be a whole number"),
+        ("LATENCY_LIMIT", "x", "'--latency-limit' (env var: 'MLXBATCH_LATENCY_LIMIT'): must be a number"),
+    ],
+)
+def test_a_variable_s_value_is_refused_in_our_words(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, said: str
+) -> None:
+    monkeypatch.setenv(f"MLXBATCH_{variable}", value)
+    ran = cli("transcribe", "in", "-o", "out")
+    assert ran.code == 2
+    assert ran.error == f"mlxbatch: error: Invalid value for {said} (see mlxbatch transcribe --help)"
+
+
+def test_an_argument_s_value_is_refused_in_our_words(cli: Cli) -> None:
+    said = "Invalid value for 'name': 'foo' is not one of 'transcript', 'line' (see mlxbatch schema --help)"
+    assert cli("schema", "foo").error == f"mlxbatch: error: {said}"

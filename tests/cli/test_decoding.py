@@ -43,7 +43,7 @@ def asked(cli: Cli, fake: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> An
 
 
 def test_the_options_without_any_are_the_paper_s(asked: Any) -> None:
-    assert asked() == TranscribeOptions()
+    assert asked() == TranscribeOptions(vad=True)
 
 
 def test_each_option_reaches_the_engine_s(asked: Any) -> None:
@@ -62,7 +62,7 @@ def test_each_option_reaches_the_engine_s(asked: Any) -> None:
         *("--logprob-threshold", "-0.5", "--no-speech-threshold", "1"),
     )
     assert found == TranscribeOptions(
-        "de", "translate", (0.0, 0.3), 3.0, -0.5, 1.0, "Grüß Gott.", ("Zsófia", "Bank"), 40
+        "de", "translate", (0.0, 0.3), 3.0, -0.5, 1.0, "Grüß Gott.", ("Zsófia", "Bank"), 40, vad=True
     )
 
 

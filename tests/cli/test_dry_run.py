@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ..models.tiny import tiny_tokenizer, write_json, write_tiny_whisper
 from .conftest import Cli, Ran, noise, write
 from .running import OUT, run_log
 
@@ -41,7 +43,9 @@ def test_it_says_what_would_be_done_and_touches_nothing(run: Run) -> None:
         ("transcribe", f"in/{name}.wav", "new") for name in ("a", "b", "sub/c", "text")
     ]
     assert "would fail: in/text.wav: probe: " in ran.out
-    assert ran.out.splitlines()[-1] == "4 to transcribe (6 s of audio, 7 s padded), 0 to render, 0 to skip"
+    assert ran.out.splitlines()[-1] == (
+        "3 to transcribe (6 s of audio, 7 s padded), 0 to render, 0 to skip, 1 would fail"
+    )
     assert not OUT.exists()
 
 
@@ -145,7 +149,8 @@ def test_what_is_not_taken_and_what_would_fail_is_counted(run: Run) -> None:
     )
     assert ran.err == ""
     plan = plan_of(run(*arguments, "--json"))
-    assert plan["would_fail"] == 2
+    assert (plan["would_fail"], plan["transcribe"]) == (2, 2)
+    assert ran.out.splitlines()[-1].endswith(", 2 would fail")
     assert plan["not_taken"] == {"waiting": 0, "older": 0, "excluded": 0, "excluded_folders": 1, "ignored": 1}
 
 
@@ -155,12 +160,94 @@ def test_without_the_model_nothing_is_fetched_and_nothing_guessed(
     monkeypatch.setenv("MLXBATCH_CACHE", str(place / "cache"))
     ran = cli("transcribe", IN, "-o", OUT, "--dry-run")
     assert ran.code == 0
-    assert "the model would be fetched first" in ran.err
+    for name in ("whisper-base", "silero-vad"):
+        assert f"mlxbatch: {name} is not here yet: a run would fetch it first\n" in ran.err
     assert "memory: unknown before the model is there; groups by batch size alone" in ran.out
     assert "3 to transcribe" in ran.out
     assert not (place / "cache").exists()
     plan = plan_of(cli("transcribe", IN, "-o", OUT, "--dry-run", "--json"))
     assert (plan["weights_bytes"], plan["memory_bytes"], plan["predicted_seconds"]) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("model", "cause"),
+    [
+        ("whisper-bse", "unknown model 'whisper-bse'"),
+        ("./nothing", "./nothing: no such model directory"),
+        ("./empty", "config.json: missing"),
+    ],
+)
+@pytest.mark.parametrize("asked", ["--model", "--fallback-model"])
+def test_a_model_that_no_run_could_fetch_ends_it_as_the_run(
+    cli: Cli, recordings: Path, place: Path, monkeypatch: pytest.MonkeyPatch, asked: str, model: str, cause: str
+) -> None:
+    monkeypatch.setenv("MLXBATCH_CACHE", str(place / "cache"))
+    (place / "empty").mkdir()
+    arguments = ["--model", write_tiny_whisper(place / "tiny"), asked, model, "--no-vad"]
+    ran = cli("transcribe", IN, "-o", OUT, "--dry-run", *arguments)
+    assert (ran.code, ran.out) == (3, "")
+    assert cause in ran.error
+
+
+def test_offline_what_is_not_here_ends_it_as_the_run(
+    cli: Cli, recordings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLXBATCH_CACHE", str(recordings / "cache"))
+    ran = cli("transcribe", IN, "-o", OUT, "--dry-run", "--offline")
+    assert ran.code == 3
+    assert "whisper-base is not on this machine, and this run is offline" in ran.error
+
+
+@pytest.mark.parametrize(
+    ("missing", "arguments", "ours"),
+    [
+        ("whisper-base", ("--fallback-model", "whisper-base", "--no-vad"), "new"),
+        ("silero-vad", ("--vad",), "new"),
+    ],
+)
+def test_what_is_here_tells_what_it_can_though_another_is_missing(
+    cli: Cli,
+    recordings: Path,
+    place: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    missing: str,
+    arguments: tuple[str, ...],
+    ours: str,
+) -> None:
+    monkeypatch.setenv("MLXBATCH_CACHE", str(place / "cache"))
+    tiny = write_tiny_whisper(place / "tiny")
+    ran = cli("transcribe", IN, "-o", OUT, "--model", tiny, *arguments, "--dry-run")
+    assert ran.code == 0
+    assert ran.err.count("is not here yet: a run would fetch it first") == 1
+    assert f"mlxbatch: {missing} is not here yet" in ran.err
+    assert "of it weights)" in ran.out
+    assert ran.out.count(f"({ours})") == 3
+
+
+def test_a_damaged_model_of_packages_would_be_fetched_again(
+    cli: Cli, recordings: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLXBATCH_CACHE", str(place / "cache"))
+    (write_tiny_whisper(place / "cache" / "models" / "whisper-base") / "model.safetensors").write_bytes(b"")
+    ran = cli("transcribe", IN, "-o", OUT, "--dry-run", "--no-vad")
+    assert ran.code == 0
+    assert "mlxbatch: whisper-base is not here yet: a run would fetch it first" in ran.err
+
+
+def test_a_repaired_model_leaves_nothing_behind(
+    cli: Cli, recordings: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLXBATCH_CACHE", str(place / "cache"))
+    monkeypatch.setattr(tempfile, "tempdir", str(place / "tmp"))
+    (place / "tmp").mkdir()
+    tokenizer = tiny_tokenizer()
+    del tokenizer["model"]["merges"][0]
+    write_json(write_tiny_whisper(place / "tiny") / "tokenizer.json", tokenizer)
+    ran = cli("transcribe", IN, "-o", OUT, "--dry-run", "--model", "./tiny", "--no-vad", "--language", "de")
+    assert ran.code == 0, ran.err
+    assert "of it weights)" in ran.out
+    assert not (place / "cache").exists()
+    assert not list((place / "tmp").iterdir())
 
 
 def test_a_share_of_a_gpu_s_memory_is_not_guessed(run: Run, fake: Fake) -> None:

@@ -15,7 +15,7 @@ import pytest
 from mlxbatch.cli import session
 from mlxbatch.types import Item, Wishes
 
-from .conftest import ROOT, Cli, Ran, noise, write
+from .conftest import ROOT, Cli, Ran, finish, noise, program, write
 from .running import OUT, outputs, run_log
 
 Fake = dict[str, Any]
@@ -190,3 +190,12 @@ def test_a_manifest_without_rows_is_nothing_to_do(transcribe: Cli) -> None:
     Path("calls.csv").write_text("path\n")
     ran = transcribe("--manifest", "calls.csv")
     assert (ran.code, "nothing to transcribe: no audio files in calls.csv" in ran.err) == (0, True)
+
+
+@pytest.mark.parametrize("option", ["--files-from", "--manifest"])
+def test_an_empty_standard_input_is_called_so(recordings: Path, option: str) -> None:
+    ran = finish(program("transcribe", option, "-", "-o", OUT, fake={}))
+    if option == "--files-from":
+        assert (ran.code, "nothing to transcribe: no audio files in standard input" in ran.err) == (0, True)
+    else:
+        assert (ran.code, "standard input" in ran.error) == (2, True)  # a table has a first line

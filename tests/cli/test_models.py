@@ -106,8 +106,14 @@ def test_the_path_of_a_directory(cli: Cli, place: Path) -> None:
 def test_a_model_that_is_not_here(cli: Cli, tiny: CatalogueModel) -> None:
     ran = cli("models", "path", "tiny")
     assert ran.code == 3
-    assert "mlxbatch models pull tiny" in ran.error
+    assert ran.error.endswith("error: tiny is not on this machine: `mlxbatch models pull tiny` fetches it")
     assert ran.out == ""
+
+
+def test_what_is_not_in_the_list_cannot_be_shown(cli: Cli) -> None:
+    ran = cli("models", "show", "org/name")
+    assert ran.code == 3
+    assert ran.error.endswith("error: unknown model 'org/name'; `mlxbatch models list` has the names")
 
 
 @pytest.mark.parametrize("command", ["path", "pull"])

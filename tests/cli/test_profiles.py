@@ -7,9 +7,12 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import typer.main
 
+from mlxbatch.cli import app
 from mlxbatch.hardware import this_hardware
-from mlxbatch.profile import load, package_profiles
+from mlxbatch.profile import OPTIONS_ALONE, load, package_profiles
+from mlxbatch.profile_schema import allowed
 
 from .conftest import Cli
 
@@ -100,7 +103,8 @@ def test_check_says_ok_of_those_that_come_with_the_package(cli: Cli) -> None:
         ('schema = 1\nname = "x"\n[[when]]\nmemory_form = "1GB"\n', ["mine.toml:4", "'memory_from'"]),
         ('schema = 1\nname = "x"\nbase = "linux-cpi"\n', ["mine.toml:3", "did you mean 'linux-cpu'?"]),
         ("schema = \n", ["mine.toml:1", "not valid TOML"]),
-        ('name = "x"\n', ["schema is missing"]),
+        ('base = "linux-cpu"\n[transcribe]\nbatch_size = 0\n', ["mine.toml:3", "from 1 to 64"]),
+        ('[transcribe]\nchanels = "split"\n', ["mine.toml:2", "'transcribe.channels'"]),
     ],
 )
 def test_check_says_what_is_wrong_where(cli: Cli, text: str, words: list[str]) -> None:
@@ -113,6 +117,45 @@ def test_check_says_what_is_wrong_where(cli: Cli, text: str, words: list[str]) -
 def test_check_of_a_file_alone_ignores_the_settings_here(cli: Cli) -> None:
     Path("mlxbatch.toml").write_text("broken = ")
     assert cli("profiles", "check", package_profiles() / "linux-cpu.toml").code == 0
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        ("p.toml", '[transcribe]\nchannels = "split"\n', "ok, as a preset (a profile has a schema)"),
+        ("mlxbatch.toml", 'preset = "qa"\n', "ok, as settings"),
+        ("config.toml", "transcribe.batch_size = 3\n", "ok, as settings"),
+        ("p.toml", 'schema = 1\nname = "p"\n', "ok"),
+    ],
+)
+def test_check_is_no_stricter_than_use(cli: Cli, file: str, text: str, said: str) -> None:
+    Path(file).write_text(text)
+    ran = cli("profiles", "check", file)
+    assert (ran.code, ran.out) == (0, f"{file}: {said}\n"), ran.err
+
+
+def test_check_goes_on_after_a_file_that_is_wrong(cli: Cli) -> None:
+    Path("a.toml").write_text("[transcribe]\nbatch_size = 0\n")
+    Path("b.toml").write_text("[transcribe]\nbatch_size = 1\n")
+    ran = cli("profiles", "check", "a.toml", "none.toml", "b.toml")
+    assert ran.code == 2
+    assert ran.out == "b.toml: ok, as a preset (a profile has a schema)\n"
+    assert "/a.toml:2: transcribe.batch_size = 0: must be " in ran.err.splitlines()[0]
+    assert ran.err.splitlines()[1] == "mlxbatch: cannot read none.toml: No such file or directory"
+    assert ran.error == "mlxbatch: error: 2 of 3 files are not right"
+
+
+def test_check_of_a_file_that_is_not_there_is_about_the_file(cli: Cli) -> None:
+    assert cli("profiles", "check", "none.toml").error == (
+        "mlxbatch: error: cannot read none.toml: No such file or directory"
+    )
+
+
+def test_the_options_that_no_file_sets_are_those_of_the_command_line() -> None:
+    command = typer.main.get_command(app).commands["transcribe"]
+    names = {str(one.envvar).removeprefix("MLXBATCH_").lower() for one in command.params if one.envvar}
+    keys = {key.rpartition(".")[2] for key in allowed()} | {"profile", "preset", "temperature"}
+    assert names - keys == OPTIONS_ALONE
 
 
 def test_an_unknown_profile(cli: Cli) -> None:

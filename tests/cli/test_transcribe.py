@@ -222,7 +222,7 @@ def test_a_misspelt_variable_is_not_passed_over(run: Run, monkeypatch: pytest.Mo
     ("variable", "value", "words"),
     [
         ("BATCH_SIZE", "99", ["MLXBATCH_BATCH_SIZE", "99", "a whole number from 1 to 64"]),
-        ("BATCH_SIZE", "many", ["MLXBATCH_BATCH_SIZE", "integer"]),
+        ("BATCH_SIZE", "many", ["MLXBATCH_BATCH_SIZE", "must be a whole number"]),
         ("MEMORY_LIMIT", "lots", ["MLXBATCH_MEMORY_LIMIT", '"lots"', '"12GB"']),
         ("PRESET", "qs", ["--preset", "did you mean 'qa'?"]),
     ],

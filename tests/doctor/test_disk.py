@@ -86,6 +86,9 @@ def test_inputs_are_read(tmp_path: Path) -> None:
     assert readable(tmp_path / "in" / "a.wav").level == "ok"
     missing = readable(tmp_path / "none")
     assert (missing.level, "No such file" in missing.what) == ("problem", True)
+    assert missing.remedy == "name a directory that is there"
+    below_a_file = readable(tmp_path / "in" / "a.wav" / "b")
+    assert (below_a_file.level, below_a_file.remedy) == ("problem", missing.remedy)
 
 
 @pytest.fixture

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from mlxbatch.doctor.finding import Case, Finding
 from mlxbatch.doctor.models import check
+from mlxbatch.engines import families
 
 from ..models.tiny import tiny_tokenizer, write_json, write_tiny_whisper
 
@@ -106,6 +109,30 @@ def test_one_that_is_not_there_is_only_fetched_where_that_can_be(
     found = last(Case(model=model))
     assert (found.level, found.remedy) == ("problem", remedy)
     assert found.what.startswith(what)
+    assert "offline" not in found.what
+
+
+def test_a_directory_that_a_run_would_repair_is_left_alone(place: Path) -> None:
+    tokenizer = tiny_tokenizer()
+    del tokenizer["model"]["merges"][0]
+    write_json(write_tiny_whisper(place / "mine") / "tokenizer.json", tokenizer)
+    found = last(Case(model="./mine"))
+    assert found.level == "note"
+    assert found.what.startswith("./mine: its tokenizer.json lacks 1 of its merges: taking a completed copy")
+    assert not (place / "cache").exists()
+
+
+def test_a_model_whose_engine_is_not_installed(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(families, "find_spec", lambda name: None)
+    model = place / "mine"
+    model.mkdir()
+    (model / "config.json").write_text('{"model_type": "qwen3_asr"}')
+    for name in [one.split("|")[0] for one in families.FAMILIES["qwen3_asr"].files]:
+        (model / name).write_text("{}")
+    save_file({"weight": np.zeros(1, np.float32)}, model / "model.safetensors")
+    found = last(Case(model="./mine"))
+    assert found.level == "problem"
+    assert "runs on mlx-audio, which is not installed: pip install 'mlxbatch[mlx-audio]'" in found.what
 
 
 def test_the_fallback_is_looked_at_as_well(place: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from importlib import metadata
 
+import av
 import numpy as np
 import pytest
 import soundfile
@@ -16,8 +17,9 @@ from mlxbatch.doctor.finding import Case
 
 def test_they_are_those_of_this_environment() -> None:
     text = "\n".join(found.what for found in versions.check(Case()))
-    wanted = (__version__, metadata.version("mlx"), np.__version__, soundfile.__libsndfile_version__, sys.prefix)
+    wanted = (__version__, metadata.version("mlx"), np.__version__, soundfile.__libsndfile_version__, av.__version__)
     assert all(version in text for version in wanted)
+    assert f"({sys.prefix})" in text
 
 
 def test_a_library_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,10 +36,11 @@ def test_a_library_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert f"{sys.executable} -m pip install" in found.remedy
 
 
-def test_a_sound_library_that_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "soundfile", None)
+@pytest.mark.parametrize("name", ["soundfile", "av"])
+def test_a_sound_library_that_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setitem(sys.modules, name, None)
     (found,) = (one for one in versions.check(Case()) if one.level == "problem")
-    assert found.what.startswith("soundfile cannot be loaded")
+    assert found.what.startswith(f"{name} cannot be loaded")
 
 
 def test_rosetta(monkeypatch: pytest.MonkeyPatch) -> None:

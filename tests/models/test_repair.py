@@ -210,3 +210,36 @@ def test_a_repaired_whisper_transcribes(
     assert set(outputs_by_job(outputs)) == {0, 1}
     assert all(isinstance(output, Output) for output in outputs)
     assert not (model / "tokenizer.json").exists()
+
+
+def test_a_broken_one_is_named_by_its_own_place_and_leaves_nothing(
+    tmp_path: Path, ranks: list[str], cache: Path
+) -> None:
+    model = write_bare_whisper(tmp_path / "model", 51_866)
+    (model / "weights.safetensors").unlink()
+    with pytest.raises(SetupError, match=r"no \*\.safetensors in it") as caught:
+        repair(model)
+    assert str(caught.value).startswith(f"{model}: ")
+    assert not list((cache / "repaired").iterdir())
+
+
+def test_one_that_broke_since_it_was_repaired_is_named_by_its_own_place(tmp_path: Path, ranks: list[str]) -> None:
+    model = write_bare_whisper(tmp_path / "model", 51_866)
+    repair(model)
+    (model / "weights.safetensors").write_bytes(b"")
+    with pytest.raises(SetupError) as caught:
+        repair(model)
+    assert str(caught.value).startswith(f"{model}/weights.safetensors: no readable safetensors file")
+
+
+def test_a_look_leaves_the_cache_as_it_is(tmp_path: Path, cache: Path) -> None:
+    tokenizer = tiny_tokenizer()
+    del tokenizer["model"]["merges"][0]
+    model = write_tiny_whisper(tmp_path / "model")
+    write_json(model / "tokenizer.json", tokenizer)
+    look = resolve(str(model), offline=True, say=print, scratch=tmp_path / "scratch")
+    assert look.path.parent == tmp_path / "scratch"
+    assert not cache.exists()
+    found = resolve(str(model), offline=True, say=print)
+    assert found.sha == look.sha
+    assert resolve(str(model), offline=True, say=print, scratch=tmp_path / "other").path == found.path

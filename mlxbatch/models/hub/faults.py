@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from mlxbatch.errors import MlxBatchError, SetupError, show
+from mlxbatch.errors import MlxBatchError, NotHere, SetupError, show
 from mlxbatch.models.hub.wanted import Wanted
 from mlxbatch.models.one_fetch import Say as Say  # for who waits with `patiently`
 
@@ -77,16 +77,17 @@ def _why_not(wanted: Wanted, error: Exception) -> str:
     return f"{wanted}: {first_line(error)}"
 
 
-def not_here(wanted: Wanted) -> str:
+def not_here(wanted: Wanted) -> NotHere:
+    what = f"{wanted} is not in the hub's cache on this machine"
     remedy = f"run `mlxbatch models pull {show(wanted.name)}` once"
-    return f"{wanted} is not in the hub's cache on this machine, and this run is offline: {remedy}"
+    return NotHere(f"{what}, and this run is offline: {remedy}", what)
 
 
-def not_reached(wanted: Wanted, error: Exception) -> str:
+def not_reached(wanted: Wanted, error: Exception) -> SetupError:
     from huggingface_hub import constants
 
     remedy = f"run `mlxbatch models pull {show(wanted.name)}` with a network, or name a model's directory"
-    return (
+    return SetupError(
         f"{wanted}: the model hub cannot be reached, and the model is not in its cache on this machine "
         f"({constants.ENDPOINT}: {first_line(error)}): {remedy}"
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlxbatch.disk import cause
-from mlxbatch.errors import SetupError, show
+from mlxbatch.errors import NotHere, SetupError, show
 from mlxbatch.models.hub.faults import AGAIN, Say, first_line, may_pass, not_here, not_reached, patiently, refusal
 from mlxbatch.models.hub.large import fetch_large
 from mlxbatch.models.hub.wanted import RemoteFile, Wanted, needed
@@ -81,10 +81,10 @@ def _look_up(wanted: Wanted, *, once: bool, say: Say) -> ModelInfo:
     return ask() if once else patiently(ask, wanted, say)
 
 
-def _checked(wanted: Wanted, here: Path | None, otherwise: str) -> Path:
-    """What an earlier fetch left; SetupError with `otherwise` where there is nothing, or no weights."""
+def _checked(wanted: Wanted, here: Path | None, otherwise: SetupError) -> Path:
+    """What an earlier fetch left; raises `otherwise` where there is nothing, or no weights."""
     if here is None or not _has_weights(here):
-        raise SetupError(otherwise)
+        raise otherwise
     _refuse_damaged(wanted, here)
     return here
 
@@ -160,7 +160,7 @@ def _refuse_damaged(wanted: Wanted, snapshot: Path) -> None:
         for path in damaged:
             _remove(path)
         names = ", ".join(path.name for path in damaged)
-        raise SetupError(f"{wanted}: {names}: not what the hub publishes (the hash differs): removed; {AGAIN}")
+        raise NotHere(f"{wanted}: {names}: not what the hub publishes (the hash differs): removed; {AGAIN}")
 
 
 def _damaged(snapshot: Path) -> list[Path]:
