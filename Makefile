@@ -53,7 +53,7 @@ $(VENV)/.core: pyproject.toml
 	  { echo "Python 3.11 or later is needed: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 3; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || \
 	  { rm -rf $(VENV); echo "cannot make $(VENV): on Debian and Ubuntu, apt-get install python3-venv" >&2; exit 3; }
-	@echo "installing mlxbatch into $(VENV) (about 320 MB on disk)"
+	@echo "installing mlxbatch into $(VENV) (about 420 MB on disk)"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
 
