@@ -27,6 +27,7 @@ check: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy --strict benchmarks/*.py
 
 bench: $(VENV)/.dev openblas
 	$(BIN)/python benchmarks/transcribe.py

@@ -85,6 +85,7 @@ def whole(source: Path, output: Path) -> float:
         MODEL,
         "--language",
         "en",
+        "--no-vad",
         "--quiet",
         "--metrics-file",
         f"{output}.prom",
@@ -145,13 +146,13 @@ def run_bare(source: Path, output: Path) -> float:
     settings = RunSettings(
         output,
         ("txt",),
-        (ModelKey(MODEL, "key"),),
+        (ModelKey(MODEL, lambda options: "key"),),
         "txt",
         options=TranscribeOptions(language="en"),
         batch_size=profile.transcribe.batch_size,
         workers=profile.pipeline.workers,
     )
-    runner.Overseer = Blind  # type: ignore[assignment,misc]
+    runner.Overseer = Blind  # type: ignore[attr-defined,assignment]
     host = make_host(engine_spec(profile, choose(MODEL, offline=False, say=lambda text: None)), "thread")
     items, watch, ended = discover([source], output=output).items, Stopwatch(), 0.0
     with Ledger.open(output) as ledger:

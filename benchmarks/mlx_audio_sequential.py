@@ -28,7 +28,7 @@ def main(model_directory: str, listing: str) -> None:
     model.dtype = mx.float32
     texts = {}
     for path in json.loads(Path(listing).read_text("utf-8")):
-        samples = decode(Item(path, Path(path), Path(path))).samples
+        samples = decode(Item(path, Path(path), Path(path))).samples[0]
         texts[path] = model.generate(mx.array(samples), language="en", fp16=False, verbose=None).text
     print(json.dumps(texts))
 
