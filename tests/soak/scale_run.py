@@ -20,7 +20,7 @@ from mlxbatch.__main__ import main
 from mlxbatch.types import Item, Planned, Probed
 
 
-def header(item: Item) -> Probed:
+def header(item: Item, rules: object) -> Probed:
     """Up to ten minutes, different for each."""
     return Probed(item, int(item.id[:8], 16) / 2**32 * 600, 8000, 1)
 
@@ -38,13 +38,13 @@ def tell(planned: Sequence[Planned]) -> None:
 
 
 if __name__ == "__main__":
-    from mlxbatch import runner
+    from mlxbatch import reading
     from mlxbatch.cli import request, session
 
     def choose(name: str, **_: Any) -> request.Chosen:
         return request.Chosen("fake", name, "0" * 64, None, {})
 
     request.choose = choose  # type: ignore[assignment]
-    runner.probe = header  # type: ignore[attr-defined]
+    reading.probe = header
     session.Session.planned = lambda self, planned: tell(planned)  # type: ignore[assignment]
     main()
