@@ -100,7 +100,7 @@ class Transcribe(Section):
     task: Literal["transcribe", "translate"] = Field(default="transcribe", description='"transcribe" or "translate"')
     prompt: str = Field(default="", description="text that comes before each recording, empty for none")
     hotwords: list[str] = Field(default=[], description='a list of words, such as ["Zsófia", "Kubernetes"]')
-    max_tokens: int | None = Field(default=None, ge=8, le=224, description="a whole number from 8 to 224")
+    max_tokens: int | None = Field(default=None, ge=8, le=32_768, description="a whole number from 8 to 32768")
     temperatures: Ladder = Field(
         default=[0.0, 0.2, 0.4, 0.6, 0.8, 1.0], description="rising numbers from 0 to 2, such as [0.0, 0.2, 0.4]"
     )

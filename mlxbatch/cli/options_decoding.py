@@ -15,7 +15,7 @@ from mlxbatch.errors import UsageError, show
 PANEL = "Decoding"
 
 # Fewer tokens than these hold no sentence and its times; more a window never says (half of Whisper's context).
-LEAST_TOKENS, MOST_TOKENS = 8, 224
+LEAST_TOKENS, MOST_TOKENS = 8, 32_768
 
 
 def _prompt(text: str) -> str:
@@ -128,8 +128,8 @@ MaxTokens = Annotated[
         parser=_max_tokens,
         metavar="N",
         envvar="MLXBATCH_MAX_TOKENS",
-        help=f"The most tokens of text in a window (Whisper's are of 30 s), {LEAST_TOKENS} to {MOST_TOKENS}; a text "
-        f"that is cut off is told. Default: {MOST_TOKENS}.",
+        help=f"The most tokens of text in a window, {LEAST_TOKENS} to {MOST_TOKENS}, as far as the model goes (Whisper: "
+        "224 in 30 s); a text that is cut off is told. Default: what the model can.",
         rich_help_panel=PANEL,
         show_default=False,
     ),

@@ -90,7 +90,7 @@ def test_from_the_environment_and_a_settings_file(asked: Any, place: Path, monke
         ("--prompt", "@in/a.wav", "--prompt: in/a.wav: not UTF-8 text"),
         ("--prompt", "@in", "--prompt: cannot read in: Is a directory"),
         ("--hotwords", " , ", "--hotwords names no word"),
-        *(("--max-tokens", value, f"from 8 to 224, not '{value}'") for value in ("7", "225", "x", "-8", "1e2", "")),
+        *(("--max-tokens", value, f"from 8 to 32768, not '{value}'") for value in ("7", "32769", "x", "-8", "1e2", "")),
         *(
             ("--temperature", value, "rising numbers from 0 to 2")
             for value in ("", "x", "0.4,0.2", "0,0", "-1", "2.1", "nan")
@@ -111,7 +111,7 @@ def test_a_value_out_of_range(cli: Cli, fake: dict[str, Any], option: str, value
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("max_tokens = 7", "from 8 to 224"),
+        ("max_tokens = 7", "from 8 to 32768"),
         ("temperatures = [0.4, 0.2]", "rising numbers from 0 to 2"),
         ("temperatures = []", "rising numbers from 0 to 2"),
         ("logprob_threshold = 1.0", "at most 0"),
