@@ -128,7 +128,7 @@ MaxTokens = Annotated[
         parser=_max_tokens,
         metavar="N",
         envvar="MLXBATCH_MAX_TOKENS",
-        help=f"The most tokens of text in a window, {LEAST_TOKENS} to {MOST_TOKENS}, as far as the model goes (Whisper: "
+        help=f"The most tokens of text in a window, {LEAST_TOKENS} to {MOST_TOKENS}, as far as the model goes (Whisper "
         "224 in 30 s); a text that is cut off is told. Default: what the model can.",
         rich_help_panel=PANEL,
         show_default=False,
