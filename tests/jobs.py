@@ -28,3 +28,16 @@ class Given:
 
     def __next__(self) -> Job:
         return next(self._jobs)
+
+
+class Arriving(Given):
+    """Jobs of which only `here` are there: asking for a further one would block."""
+
+    def __init__(self, jobs: Iterable[Job], here: int) -> None:
+        super().__init__(jobs, lambda: self.here > 0)
+        self.here, self.blocked = here, 0
+
+    def __next__(self) -> Job:
+        self.blocked += self.here == 0
+        self.here = max(0, self.here - 1)
+        return super().__next__()

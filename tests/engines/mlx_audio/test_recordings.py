@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,7 @@ from mlxbatch.vad import ahead as ahead_module
 from mlxbatch.vad.ahead import SpeechAhead
 from mlxbatch.vad.detector import load
 from mlxbatch.vad.speech import Interval
-from tests.jobs import Given
+from tests.jobs import Arriving, Given
 from tests.vad.tiny import write_tiny_silero
 
 RATE = 16_000
@@ -36,19 +36,6 @@ def ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SpeechAhe
     found = SpeechAhead(load(write_tiny_silero(tmp_path / "vad")), 10 * RATE)
     yield found
     found.close()
-
-
-class Arriving(Given):
-    """Jobs of which only `here` are there: asking for a further one would block."""
-
-    def __init__(self, jobs: Sequence[Job], here: int) -> None:
-        super().__init__(jobs, lambda: self.here > 0)
-        self.here, self.blocked = here, 0
-
-    def __next__(self) -> Job:
-        self.blocked += self.here == 0
-        self.here = max(0, self.here - 1)
-        return super().__next__()
 
 
 def recordings(jobs: Given, ahead: SpeechAhead | None, apart: float = 1.0, look_ahead: int = 4) -> Recordings:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import mlx.core as mx
 import numpy as np
@@ -13,20 +13,7 @@ from mlxbatch.engines.whisper.windows import Window, window_from
 from mlxbatch.types import Job, TranscribeOptions
 from mlxbatch.vad.ahead import Heard
 from tests.engines.whisper.parts import job, noise
-from tests.jobs import RATE, Given
-
-
-class Arriving(Given):
-    """Jobs of which only `here` are there: asking for a further one would block."""
-
-    def __init__(self, jobs: Sequence[Job], here: int) -> None:
-        super().__init__(jobs, lambda: self.here > 0)
-        self.here, self.blocked = here, 0
-
-    def __next__(self) -> Job:
-        self.blocked += self.here == 0
-        self.here = max(0, self.here - 1)
-        return super().__next__()
+from tests.jobs import RATE, Arriving, Given
 
 
 def first(heard: Heard) -> Window | None:
