@@ -72,7 +72,7 @@ class Window:
     @property
     def frames(self) -> int:
         """Log-mel frames the encoder gets: this window's own length and a margin, rounded up to a bucket."""
-        if self.full:
+        if self.full or self.job.options.encoder_context == "full":
             return WINDOW_FRAMES
         own = math.ceil(len(self.samples) / FRAME_SAMPLES) + MARGIN_FRAMES
         return min(WINDOW_FRAMES, math.ceil(own / BUCKET_FRAMES) * BUCKET_FRAMES)
