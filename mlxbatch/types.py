@@ -90,8 +90,8 @@ class TranscribeOptions:
     Large-Scale Weak Supervision", section 4.5. `language` is a Whisper code, None means detect it per recording.
     `prompt` is text that comes before the recording, `hotwords` are words to be expected in it; `max_tokens` bounds a
     window's text (None: what the model can). `vad`: only speech is heard. `channels`: what becomes of several.
-    `words`: each segment says when its words are spoken. `encoder_context`: whether the encoder gets a window as long as
-    it is ("auto") or 30 s of it whatever its length ("full").
+    `words`: each segment says when its words are spoken. `encoder_context`: whether the encoder of a Whisper gets a
+    window as long as it is ("auto"), or 30 s whatever its length ("full").
     """
 
     language: str | None = None

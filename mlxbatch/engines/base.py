@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from mlxbatch.encoder_context import Context
 from mlxbatch.types import Job, JobFailed, Output, Readings
 
 
@@ -36,7 +37,8 @@ class EngineSpec:
     `device` holds the fields of `device.DeviceSettings`, as a profile writes them; it is plain data because the parent
     never imports MLX. `bits`: what a model's weights are quantized to on loading, None for as they are stored.
     `segment_seconds`: how long a piece of long audio is, None for what suits the model.
-    `vad`: the detector's directory, where only speech is to be heard.
+    `vad`: the detector's directory, where only speech is to be heard. `context`: how much of 30 s the encoder of a
+    Whisper gets of a short window.
     """
 
     engine: str
@@ -50,6 +52,7 @@ class EngineSpec:
     cpu_streams: int = 1
     blas_threads: int | None = None
     vad: Path | None = None
+    context: Context = field(default_factory=Context)
     device: dict[str, Any] = field(default_factory=dict)
     extra: dict[str, Any] = field(default_factory=dict)
 

@@ -7,26 +7,25 @@ import math
 import time
 from collections import deque
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 
 import mlx.core as mx
 
-from mlxbatch import device, kernels
+from mlxbatch import blas, device, kernels
+from mlxbatch.encoder_context import WINDOW_FRAMES
 from mlxbatch.engines.base import Admit, EngineSpec, Jobs
 from mlxbatch.engines.whisper import footprint, network
 from mlxbatch.engines.whisper.abilities import Abilities
 from mlxbatch.engines.whisper.echo import is_echo
-from mlxbatch.engines.whisper.encoding import EncoderStreams
+from mlxbatch.engines.whisper.encoding import EncodeAhead, Encoded
 from mlxbatch.engines.whisper.features import log_mel
-from mlxbatch.engines.whisper.network import KeysValues
 from mlxbatch.engines.whisper.queue import WindowQueue
 from mlxbatch.engines.whisper.rules import Rules
-from mlxbatch.engines.whisper.slots import PromptCache, Slots, Trial, prefill_length
+from mlxbatch.engines.whisper.slots import PromptCache, Slots, Sound, Trial, prefill_length
 from mlxbatch.engines.whisper.windows import (
     FRAMES_PER_STAMP,
     SAMPLE_RATE,
-    WINDOW_FRAMES,
     WINDOW_SAMPLES,
     WINDOW_STAMPS,
     Piece,
@@ -44,6 +43,9 @@ from mlxbatch.types import JobFailed, Output, Readings, Segment, Span, WindowSta
 from mlxbatch.vad.ahead import Heard, SpeechAhead
 from mlxbatch.vad.resident import resident_networks, speech_ahead
 
+# The share of the slots that are to be live before a step is decoded, as long as more windows are on their way: a step
+# costs a row among many next to nothing, and what the decoder leaves of the device the encoder has.
+CROWDED = 0.875
 # Windows a slot has to finish, after the device ran out of memory, before as many again are tried.
 RECOVERY = 4
 
@@ -89,7 +91,7 @@ class WhisperEngine:
             self._rules = Rules(self._vocabulary, files.dims.n_vocab)
             with self._models():
                 pass  # loaded now, so that what is wrong with them is known before the run
-            self._encoders = EncoderStreams(spec.encode_rows, spec.encode_streams, spec.blas_threads)
+            self._encoders = EncodeAhead(spec.encode_rows, spec.encode_streams)
             undo.callback(self._encoders.close)
             self._exit = undo.pop_all()
         self._ahead: SpeechAhead | None = None
@@ -100,10 +102,13 @@ class WhisperEngine:
     # ---- the seam
 
     def run(self, jobs: Jobs, admit: Admit) -> Iterator[Output | JobFailed]:
-        with self._models():
+        threads = self._spec.blas_threads
+        # Pools of BLAS threads that share cores slow each other down, and encoder calls run beside the decoder.
+        with self._models(), blas.threads(threads) if threads else nullcontext():
             try:
                 yield from self._run(jobs, admit)
             finally:
+                self._encoders.withdraw()
                 del self._slots  # which have hold of the decoder
 
     @contextmanager
@@ -142,20 +147,26 @@ class WhisperEngine:
         while True:
             try:
                 with device.device_errors():
-                    self._queue.fill(wait=not self._seated)
-                    self._refill(admit)
+                    self._queue.fill(wait=not self._busy)
+                    self._encode(admit)
+                    self._fill_seats(admit)
                     self._decode()
             except OutOfMemory as error:
                 self._relieve(error)
             while self._outputs:
                 yield self._outputs.popleft()
-            if not self._seated and self._queue.exhausted:
+            if not self._busy and self._queue.exhausted:
                 return
+
+    @property
+    def _busy(self) -> int:
+        """Windows that are being worked on."""
+        return len(self._seated) + self._encoders.windows
 
     def _seat_none(self) -> None:
         self._slots = Slots(self._network.decoder, self._rules, self._spec.batch_size)
         self._seated: dict[Trial, Seated] = {}
-        self._taken: list[Window] = []  # out of the queue, not yet seated
+        self._taken: list[Window] = []  # encoded, not yet seated
 
     def need(self, seconds: float) -> int:
         """See footprint.need."""
@@ -170,12 +181,12 @@ class WhisperEngine:
 
     def readings(self) -> Readings:
         heard = self._ahead.spans() if self._ahead else []
-        spans, self._spans = (*self._spans, *heard), []
+        spans, self._spans = (*self._spans, *self._encoders.spans(), *heard), []
         return replace(self.pulse(), spans=spans)
 
     def pulse(self) -> Readings:
         now, ahead = device.readings(self._work), self._ahead
-        progress = now.progress + self._encoders.calls + (ahead.steps if ahead else 0)
+        progress = now.progress + self._encoders.done + (ahead.steps if ahead else 0)
         return replace(now, progress=progress, resident=self._residency.resident)
 
     def reclaim(self) -> None:
@@ -199,33 +210,48 @@ class WhisperEngine:
         return window
 
     def _features(self, window: Window) -> mx.array:
-        return log_mel(window.samples, self._dims.n_mels, self._dtype, window.frames)
+        return log_mel(window.samples, self._dims.n_mels, self._dtype, self._frames(window))
+
+    def _frames(self, window: Window) -> int:
+        """How many of its log-mel frames the encoder gets whole."""
+        return WINDOW_FRAMES if window.at_full_context else self._spec.context.frames(window.frames)
 
     def _skip(self, window: Window) -> Window | None:
         return self._emit(window, [], window.language, WINDOW_STAMPS, 0, 0.0, 0)
 
-    def _refill(self, admit: Admit) -> None:
-        """Encode and seat waiting windows, once enough slots are free to be worth an encoder call."""
-        allowed = min(admit(len(self._seated)), self._limit)
+    def _encode(self, admit: Admit) -> None:
+        """Have waiting windows encoded: those for which there is a slot, and a few more for those that come free."""
+        ahead = self._encoders.room if self._limit == self._spec.batch_size else 0
+        # What is encoded ahead counts for no live row, so that it keeps none from its place.
+        live = max(len(self._seated), self._busy - ahead)
+        allowed = min(admit(live), self._limit)
         self._evict(len(self._seated) - allowed)
-        room = min(self._slots.free, max(0, allowed - len(self._seated)))
-        worth = min(self._spec.encode_rows * self._spec.encode_streams, max(1, allowed // 2))
-        enough = min(room, len(self._queue)) >= worth or not self._seated or self._queue.draining
-        if not room or not len(self._queue) or not enough:
+        room = min(allowed - live, len(self._queue))
+        if room <= 0:
             return
-        entered = time.monotonic()
         taken = self._queue.take(room)
-        self._taken = [one.window for one in taken]
-        self._work.live = len(self._seated) + len(taken)
-        features = self._queue.features(taken)
-        del taken  # with them go the features
+        self._encoders.put(self._listen, [one.window for one in taken], self._queue.features(taken))
         self._spans += self._queue.spans
         self._queue.spans.clear()
-        encoded = self._encoders.encode(self._network.encoder, features)
-        self._spans.append(Span("encode", entered, time.monotonic(), len(self._taken)))
-        for part in encoded:
-            self._seat(self._taken[: len(part)], self._network.decoder.cross(part), entered)
-            del self._taken[: len(part)]
+
+    def _listen(self, mel: mx.array) -> Sound:
+        """What the decoder is to hear of these log-mels [n, frames, n_mels]."""
+        rest = self._spec.context.stretches(mel.shape[1])
+        features, counts = self._network.encoder(mel, rest)
+        return Sound.of(self._network.decoder.cross(features), counts)
+
+    def _fill_seats(self, admit: Admit) -> None:
+        """Seat the windows that are encoded; wait for them where the slots are too empty to be worth a step."""
+        free = min(admit(len(self._seated)), self._limit) - len(self._seated)
+        crowded = len(self._seated) >= CROWDED * (len(self._seated) + free)
+        found: list[Encoded] = []
+        while free > 0 and (some := self._encoders.take(free, wait=not crowded)):
+            found.append(some)
+            self._taken += some.windows
+            free -= len(some.windows)
+        if found:
+            self._seat(found)
+            self._taken = []
 
     def _evict(self, count: int) -> None:
         """Put the latest of the seated windows back into the queue: fewer rows are allowed than are live."""
@@ -239,8 +265,8 @@ class WhisperEngine:
 
         The slots are made anew: a step that was cut off has left them half written.
         """
-        windows = [*(seated.waiting for seated in self._seated.values()), *self._taken]
-        # One that was about to be seated is in both.
+        windows = [*(seated.waiting for seated in self._seated.values()), *self._taken, *self._encoders.withdraw()]
+        # One that was about to be seated is in it twice.
         windows = list({window.order: window for window in windows}.values())
         self._seat_none()
         self._work.live = 0
@@ -250,7 +276,7 @@ class WhisperEngine:
             cause = f"the window at {windows[0].start:.1f} s needs more memory than there is, even alone: {error}"
             self._outputs.append(JobFailed(windows[0].job.id, cause))
             return
-        self._limit, self._well = max(1, len(windows) // 2), 0
+        self._limit, self._well = max(1, min(len(windows), self._limit) // 2), 0
         for window in windows:
             self._queue.push(window)
 
@@ -260,37 +286,50 @@ class WhisperEngine:
         if self._well >= RECOVERY * self._limit:
             self._limit, self._well = min(2 * self._limit, self._spec.batch_size), 0
 
-    def _seat(self, windows: list[Window], cross: list[KeysValues], entered: float) -> None:
+    def _seat(self, encoded: list[Encoded]) -> None:
         """Detect the language where it is not known, prefill each window's prompt, and put the windows into slots."""
-        logits = self._at_start(cross, len(windows))
+        windows = [window for some in encoded for window in some.windows]
+        entered = [some.entered for some in encoded for _ in some.windows]
+        sound = Sound.together([some.sound for some in encoded])
+        if all((window.language or not self._languages) and self._is_bare(window) for window in windows):
+            languages = [window.language or "en" for window in windows]
+            prompts = [self._prompt(window, language) for window, language in zip(windows, languages, strict=True)]
+            cache, hidden = self._prefill(prompts, sound)
+            logits = self._network.decoder.logits(hidden[:, 0])
+        else:
+            logits = self._at_start(sound)
+            languages = self._spoken(windows, logits)
+            prompts = [self._prompt(window, language) for window, language in zip(windows, languages, strict=True)]
+            cache, _ = self._prefill(prompts, sound)
         no_speech = mx.softmax(logits, axis=-1)[:, self._vocabulary.no_speech].tolist()
-        languages = self._spoken(windows, logits)
-        prompts = [self._prompt(window, language) for window, language in zip(windows, languages, strict=True)]
-        cache = self._prefill(prompts, cross)
         for index, window in enumerate(windows):
-            seated = Seated(window, languages[index], no_speech[index], window.entered or entered, window.rung)
+            seated = Seated(window, languages[index], no_speech[index], window.entered or entered[index], window.rung)
             trial = self._trial(seated, prompts[index])
             self._seated[trial] = seated
-            self._slots.join(trial, cross, cache, index)
+            self._slots.join(trial, sound, cache, index)
 
-    def _at_start(self, cross: list[KeysValues], n: int) -> mx.array:
+    def _is_bare(self, window: Window) -> bool:
+        """Whether no text comes before the start of its transcript."""
+        return not (window.job.options.prompt or window.job.options.hotwords)
+
+    def _at_start(self, sound: Sound) -> mx.array:
         """Logits [n, n_vocab] after the start of transcript alone, which tell speech and language.
 
         Without the text before it, unlike openai/whisper's `no_speech_prob`: that would tell of itself. (A ringing
         tone is no speech with 0.83 to Whisper base, and with 0.59 after a prompt of twelve words.)
         """
-        tokens, decoder = mx.full((n, 1), self._vocabulary.sot), self._network.decoder
-        return decoder.logits(decoder(tokens, mx.zeros((n, 1), mx.int32), PromptCache(), cross)[:, 0])
+        _, hidden = self._prefill([[self._vocabulary.sot]] * len(sound.lengths), sound)
+        return self._network.decoder.logits(hidden[:, 0])
 
-    def _prefill(self, prompts: list[list[int]], cross: list[KeysValues]) -> PromptCache:
-        """Keys and values of prompts of any lengths.
+    def _prefill(self, prompts: list[list[int]], sound: Sound) -> tuple[PromptCache, mx.array]:
+        """Keys and values of prompts of any lengths, and the hidden states [n, t, n_state].
 
         Short ones are padded behind, where no token of their own looks: a row gets what it gets alone.
         """
         cache, length = PromptCache(), prefill_length(prompts, self._dims.n_text_ctx)
         tokens = mx.array([prompt + [self._vocabulary.eot] * (length - len(prompt)) for prompt in prompts], mx.int32)
-        self._network.decoder(tokens, mx.broadcast_to(mx.arange(length), tokens.shape), cache, cross)
-        return cache
+        places = mx.broadcast_to(mx.arange(length), tokens.shape)
+        return cache, self._network.decoder(tokens, places, cache, sound.cross, sound.heard)
 
     def _spoken(self, windows: list[Window], logits: mx.array) -> list[str]:
         """Each window's language: as given, else the most probable of the language tokens after start-of-transcript."""
@@ -319,14 +358,14 @@ class WhisperEngine:
     # ---- a window goes out
 
     def _decode(self) -> None:
-        rows = self._work.live = len(self._seated)
+        rows, self._work.live = len(self._seated), self._busy
         if not rows:
             return
         began = time.monotonic()
         self._work.progress += 1
         for trial in self._slots.step():
             self._finish(trial, self._seated.pop(trial))
-        self._work.live = len(self._seated)
+        self._work.live = self._busy
         self._note_decode(began, rows)
 
     def _note_decode(self, began: float, rows: int) -> None:
@@ -366,7 +405,7 @@ class WhisperEngine:
     def _again(self, trial: Trial, seated: Seated) -> bool:
         """Try a doubtful window again: first with the encoder's full context, then at the next temperature, if any."""
         window = seated.window
-        if window.frames < WINDOW_FRAMES:
+        if self._frames(window) < WINDOW_FRAMES:
             self._slots.leave(trial)
             self._queue.push(replace(window, full=True, entered=seated.entered))
             return True

@@ -8,7 +8,8 @@ import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
-from mlxbatch.engines.whisper.windows import FRAME_SAMPLES, SAMPLE_RATE, WINDOW_FRAMES
+from mlxbatch.encoder_context import WINDOW_FRAMES
+from mlxbatch.engines.whisper.windows import FRAME_SAMPLES, SAMPLE_RATE
 
 N_FFT = 400
 

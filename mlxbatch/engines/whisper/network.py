@@ -7,7 +7,7 @@ that the caller owns, and positions are per row.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -66,9 +66,9 @@ class Block(nn.Module):
         self.mlp2 = nn.Linear(n_state * 4, n_state)
         self.mlp_ln = nn.LayerNorm(n_state)
 
-    def encode(self, x: mx.array) -> mx.array:
+    def encode(self, x: mx.array, counts: mx.array | None) -> mx.array:
         y = self.attn_ln(x)
-        x = x + self.attn.attend(y, *self.attn.keys_values(y))
+        x = x + self.attn.attend(y, *self.attn.keys_values(y), counts)
         return x + kernels.by_rows(self._mlp, x)
 
     def decode(self, x: mx.array, layer: int, cache: SelfCache, cross: KeysValues, heard: mx.array | None) -> mx.array:
@@ -90,14 +90,30 @@ class Encoder(nn.Module):
         self.ln_post = nn.LayerNorm(dims.n_audio_state)
         self._positions = sinusoids(dims.n_audio_ctx, dims.n_audio_state)
 
-    def __call__(self, mel: mx.array) -> mx.array:
-        """Log-mel [n, frames, n_mels] -> features [n, frames / 2, n_state]."""
-        x = kernels.by_rows(kernels.gelu, self.conv1(mel))
-        x = kernels.by_rows(kernels.gelu, self.conv2(x))
-        x = x + self._positions[: x.shape[1]].astype(x.dtype)
+    def __call__(self, mel: mx.array, rest: Sequence[range] = ()) -> tuple[mx.array, mx.array]:
+        """Log-mel [n, frames, n_mels] -> features [n, s, n_state], and what each of them counts for, [s].
+
+        `rest` are the positions after these frames, silent as the last of them, in stretches for which one stands
+        (Context): s is frames / 2 and one for each stretch. What one counts for is the logarithm of their number,
+        which whoever attends to them adds to its scores.
+        """
+        frames, sizes = mel.shape[1], [len(stretch) for stretch in rest]
+        x = self._convolved(mel if not rest else mx.concatenate([mel, mx.repeat(mel[:, -1:], _REACH, axis=1)], axis=1))
+        places = mx.array([*range(frames // 2), *(stretch[len(stretch) // 2] for stretch in rest)])
+        x = x[:, mx.minimum(places, frames // 2)] if rest else x
+        x = x + self._positions[places].astype(x.dtype)
+        counts = mx.log(mx.array([1.0] * (frames // 2) + sizes)).astype(x.dtype)
         for block in self.blocks:
-            x = block.encode(x)
-        return self.ln_post(x)
+            x = block.encode(x, counts[None, None, None] if rest else None)
+        return self.ln_post(x), counts
+
+    def _convolved(self, mel: mx.array) -> mx.array:
+        x = kernels.by_rows(kernels.gelu, self.conv1(mel))
+        return kernels.by_rows(kernels.gelu, self.conv2(x))
+
+
+# Frames of silence after the first silent position that its two convolutions of three frames reach.
+_REACH = 4
 
 
 class Decoder(nn.Module):
@@ -122,7 +138,8 @@ class Decoder(nn.Module):
     ) -> mx.array:
         """Tokens [n, t] at positions [n, t] -> hidden states [n, t, n_state].
 
-        `heard`, boolean [n, 1, 1, s], says which of the audio's positions are a row's own; None: all.
+        `heard`, [n or 1, 1, 1, s], is what each of the audio's positions counts for: as the encoder says, -inf where it
+        is none of the row's.
         """
         x = self.token_embedding(tokens) + self.positional_embedding[positions]
         for layer, block in enumerate(self.blocks):
@@ -179,7 +196,17 @@ def load(
     # Nothing else holds what was read: each tensor goes as soon as it is cast.
     del tensors, weights
     mx.eval(network.parameters(), network.encoder._positions)
+    if not kernels.on_gpu():
+        _lay_out_for_few_rows(network.decoder)
     return network
+
+
+def _lay_out_for_few_rows(decoder: Decoder) -> None:
+    """Have the matrices lie in memory column by column: a BLAS multiplies few rows by them up to 1.5 times as fast."""
+    for _, layer in decoder.named_modules():
+        if type(layer) in (nn.Linear, nn.Embedding):
+            layer.weight = mx.contiguous(layer.weight.T).T
+            mx.eval(layer.weight)  # one after the other: at most one matrix is there twice
 
 
 def _quantize(network: Network, settings: Mapping[str, Any], stored: Collection[str]) -> None:

@@ -96,17 +96,18 @@ class Rules:
         chosen. A NaN among a row's logits gives it a NaN log-probability.
         """
         words = logits[:, : self.eot] + self._blocked
+        word = mx.argmax(words, axis=-1)
         end = logits[:, self.eot]
         stamps = mx.where(self._stamps_allowed(state), self._stamp_part(logits), -mx.inf)
         words_allowed, end_allowed = _text_allowed(state)
-        words_best = _gate(words_allowed, mx.max(words, axis=-1))
+        top = _at(words, word)
         end = _gate(end_allowed, end)
         stamps_mass = logsumexp(stamps)
-        must_stamp = stamps_mass > mx.maximum(words_best, end)
-        words_mass = _gate(words_allowed & ~must_stamp, logsumexp(words))
+        must_stamp = stamps_mass > mx.maximum(_gate(words_allowed, top), end)
+        words_mass = _gate(words_allowed & ~must_stamp, logsumexp(words, top))
         end_mass = _gate(~must_stamp, end)
         total = mx.logaddexp(mx.logaddexp(words_mass, end_mass), stamps_mass)
-        token, logit = self._best(words, end_mass, stamps, words_allowed & ~must_stamp, noise)
+        token, logit = self._best(words, word, end_mass, stamps, words_allowed & ~must_stamp, noise)
         return token, logit - total
 
     def _stamp_part(self, x: mx.array) -> mx.array:
@@ -123,15 +124,22 @@ class Rules:
         return (self._steps >= low[:, None]) & (self._steps <= high[:, None])
 
     def _best(
-        self, words: mx.array, end: mx.array, stamps: mx.array, words_allowed: mx.array, noise: mx.array | None
+        self,
+        words: mx.array,
+        word: mx.array,
+        end: mx.array,
+        stamps: mx.array,
+        words_allowed: mx.array,
+        noise: mx.array | None,
     ) -> tuple[mx.array, mx.array]:
-        """The best token of each row and its logit without the noise."""
+        """The best token of each row and its logit without the noise; `word` is the best word without it."""
         noisy_words, noisy_end, noisy_stamps = words, end, stamps
         if noise is not None:
             noisy_words = words + noise[:, : self.eot]
+            word = mx.argmax(noisy_words, axis=-1)
             noisy_end = end + noise[:, self.eot]
             noisy_stamps = stamps + self._stamp_part(noise)
-        word, stamp = mx.argmax(noisy_words, axis=-1), mx.argmax(noisy_stamps, axis=-1)
+        stamp = mx.argmax(noisy_stamps, axis=-1)
         values = mx.stack([_gate(words_allowed, _at(noisy_words, word)), noisy_end, _at(noisy_stamps, stamp)], axis=-1)
         logits = mx.stack([_at(words, word), end, _at(stamps, stamp)], axis=-1)
         tokens = mx.stack([word, mx.full(word.shape, self.eot), self.timestamp_begin + stamp], axis=-1)

@@ -39,6 +39,48 @@ class Trial:
         return self.logprob / (len(self.tokens) + 1)
 
 
+@dataclass(frozen=True)
+class Sound:
+    """What the decoder hears of some windows: keys and values by layer [n, heads, s, d].
+
+    `counts` [n, s] is what each position counts for, as the encoder says; -inf behind a window's last. `lengths` are
+    how many positions each has.
+    """
+
+    cross: list[KeysValues]
+    counts: mx.array
+    lengths: tuple[int, ...]
+
+    @classmethod
+    def of(cls, cross: list[KeysValues], counts: mx.array) -> Sound:
+        """Of windows that count alike, `counts` [s]."""
+        n = cross[0][0].shape[0]
+        return cls(cross, mx.broadcast_to(counts, (n, len(counts))), (len(counts),) * n)
+
+    @classmethod
+    def together(cls, sounds: Sequence[Sound]) -> Sound:
+        """Several as one."""
+        if len(sounds) == 1:
+            return sounds[0]
+        longest = max(sound.counts.shape[1] for sound in sounds)
+        layers = zip(*(sound._as_long_as(longest) for sound in sounds), strict=True)
+        cross = [(mx.concatenate([k for k, _ in layer]), mx.concatenate([v for _, v in layer])) for layer in layers]
+        counts = [_behind(sound.counts, longest) for sound in sounds]
+        return cls(cross, mx.concatenate(counts), tuple(length for sound in sounds for length in sound.lengths))
+
+    def _as_long_as(self, length: int) -> list[KeysValues]:
+        return [_padded(pair, 0, length) for pair in self.cross]
+
+    def rows(self, first: int, end: int) -> Sound:
+        cross = [(keys[first:end], values[first:end]) for keys, values in self.cross]
+        return Sound(cross, self.counts[first:end], self.lengths[first:end])
+
+    @property
+    def heard(self) -> mx.array:
+        """As the decoder takes it, [n, 1, 1, s]."""
+        return self.counts[:, None, None]
+
+
 class PromptCache:
     """Keys and values of prompts that are prefilled before their rows join (SelfCache): one call, from the start."""
 
@@ -49,7 +91,7 @@ class PromptCache:
         assert layer == len(self.layers)
         self.layers.append((keys, values))
         places = mx.arange(keys.shape[2])
-        return keys, values, places[None, :] <= places[:, None]
+        return keys, values, (places[None, :] <= places[:, None])[None, None]
 
 
 def prefill_length(prompts: Sequence[Sequence[int]], context: int) -> int:
@@ -71,6 +113,7 @@ class Slots:
         self._lengths = [*(n for n in CACHE_LENGTHS if n < context), context]
         self._trials: list[Trial | None] = []
         self._cross: list[KeysValues] = []
+        self._counts = mx.zeros((0, 0))  # what each row's positions of audio count for, -inf behind them
         self._cache: list[KeysValues] = []
         self._tokens = mx.zeros((0,), mx.int32)
         self._positions = mx.zeros((0,), mx.int32)
@@ -86,16 +129,18 @@ class Slots:
     def free(self) -> int:
         return self.size - len(self.live)
 
-    def join(self, trial: Trial, cross: list[KeysValues], prompts: PromptCache, index: int) -> None:
-        """Put row `index` of prefilled prompts and its audio's keys and values into a free slot.
+    def join(self, trial: Trial, sound: Sound, prompts: PromptCache, index: int) -> None:
+        """Put row `index` of prefilled prompts and of what is heard into a free slot.
 
         Of its prompt as much as is its own: what is behind that is padding. The whole row is written: a NaN that the
         slot's last window left behind would get through the mask (0 * NaN).
         """
-        trial.audio = cross[0][0].shape[2]
-        row = self._free_row(cross, prompts, len(trial.prompt))
-        for held, new in zip(self._cross, cross, strict=True):
+        trial.audio = sound.lengths[index]
+        row = self._free_row(sound, prompts, len(trial.prompt))
+        for held, new in zip(self._cross, sound.cross, strict=True):
             _write(held, row, new, index)
+        counts = _behind(sound.counts[index : index + 1], self._counts.shape[1])
+        self._counts = put(self._counts, mx.array([row]), counts)
         for held, pair in zip(self._cache, prompts.layers, strict=True):
             _write(held, row, _first(pair, len(trial.prompt)), index)
         self._begin(row, trial)
@@ -140,14 +185,11 @@ class Slots:
         mx.async_eval(token, logprob)
         return token, logprob, list(self._trials)
 
-    def _audio(self) -> tuple[list[KeysValues], mx.array | None]:
-        """The audio's keys and values as far as any live row has some, and which of them are each row's own."""
-        lengths = [trial.audio if trial else 1 for trial in self._trials]
-        longest = max(lengths)
+    def _audio(self) -> tuple[list[KeysValues], mx.array]:
+        """The audio's keys and values as far as any live row has some, and what they count for in each row."""
+        longest = max((trial.audio for trial in self.live), default=1)
         cross = [(keys[:, :, :longest], values[:, :, :longest]) for keys, values in self._cross]
-        if min(lengths) == longest:
-            return cross, None
-        return cross, (mx.arange(longest)[None, :] < mx.array(lengths)[:, None])[:, None, None, :]
+        return cross, self._counts[:, None, None, :longest]
 
     def _collect(self) -> list[Trial]:
         if self._pending is None:
@@ -181,14 +223,17 @@ class Slots:
     def _length(self) -> int:
         return self._cache[0][0].shape[2]
 
-    def _free_row(self, cross: list[KeysValues], prompts: PromptCache, length: int) -> int:
+    def _free_row(self, sound: Sound, prompts: PromptCache, length: int) -> int:
         """A row to write to, after making the arrays as large as it takes."""
         if not self._cross:
-            self._cross = [_empty(pair) for pair in cross]
+            self._cross = [_empty(pair) for pair in sound.cross]
+            self._counts = self._counts.astype(sound.counts.dtype)
             self._cache = [_empty(pair) for pair in prompts.layers]
         if None not in self._trials:
             self._resize(min(self.size, max(1, 2 * len(self._trials))))
-        self._cross = [_padded(pair, len(self._trials), cross[0][0].shape[2]) for pair in self._cross]
+        heard = sound.counts.shape[1]
+        self._cross = [_padded(pair, len(self._trials), heard) for pair in self._cross]
+        self._counts = _behind(self._counts, heard)
         self._lengthen(length + 1)
         return self._trials.index(None)
 
@@ -204,6 +249,7 @@ class Slots:
         self._tokens = mx.pad(self._tokens, (0, more))
         self._positions = mx.pad(self._positions, (0, more))
         self._state = self._state.padded(more)
+        self._counts = mx.pad(self._counts, ((0, more), (0, 0)))
         self._cross = [_padded(pair, rows, pair[0].shape[2]) for pair in self._cross]
         self._cache = [_padded(pair, rows, pair[0].shape[2]) for pair in self._cache]
 
@@ -215,6 +261,7 @@ class Slots:
         rows = mx.array(live)
         self._trials = [self._trials[row] for row in live]
         self._tokens, self._positions, self._state = self._tokens[rows], self._positions[rows], self._state.take(rows)
+        self._counts = self._counts[rows]
         self._cross = [(keys[rows], values[rows]) for keys, values in self._cross]
         self._cache = [(keys[rows], values[rows]) for keys, values in self._cache]
         self._resize(1 << (len(live) - 1).bit_length())
@@ -250,6 +297,12 @@ def _padded(pair: KeysValues, rows: int, length: int) -> KeysValues:
         return pair
     width = [(0, max(0, rows - have_rows)), (0, 0), (0, max(0, length - have_length)), (0, 0)]
     return mx.pad(pair[0], width), mx.pad(pair[1], width)
+
+
+def _behind(counts: mx.array, length: int) -> mx.array:
+    """Counts [n, s] as far as `length`, of positions that nobody hears."""
+    more = max(0, length - counts.shape[1])
+    return mx.pad(counts, ((0, 0), (0, more)), constant_values=-mx.inf) if more else counts
 
 
 def _first(pair: KeysValues, length: int) -> KeysValues:

@@ -12,22 +12,17 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from mlxbatch.encoder_context import WINDOW_FRAMES
 from mlxbatch.types import Job, TranscribeOptions
 from mlxbatch.vad.cuts import cut_from
 from mlxbatch.vad.speech import Interval
 
 SAMPLE_RATE = 16_000
 FRAME_SAMPLES = 160  # a log-mel frame, 10 ms: the unit in which windows start
-WINDOW_FRAMES = 3000
 WINDOW_SAMPLES = WINDOW_FRAMES * FRAME_SAMPLES
 FRAMES_PER_STAMP = 2  # a timestamp token counts 20 ms
 WINDOW_STAMPS = WINDOW_FRAMES // FRAMES_PER_STAMP
 SECONDS_PER_STAMP = 0.02
-# The encoder gets a window's own length and this much silence behind it, rounded up to the next bucket: attention costs
-# the square of the length. On 38 real sentences (499 words) Whisper base has a word error rate of 7.62 % with the full
-# 30 s and with 8 s of margin, 7.82 % with 6 and 5 s, 8.22 % with 3 s.
-MARGIN_FRAMES = 800
-BUCKET_FRAMES = 500
 # A pause longer than this divides two windows. On two calls of 134 s, each channel by itself (Whisper base): without
 # looking for speech a word error rate of 50 % and turns that begin 2.5 s (median) from where they do; with 1 s here
 # 24 % and 0.16 s, with 2 s 24 % and 0.22 s; merged up to 30 s whatever the pause, 52 % and 0.29 s.
@@ -71,11 +66,13 @@ class Window:
 
     @property
     def frames(self) -> int:
-        """Log-mel frames the encoder gets: this window's own length and a margin, rounded up to a bucket."""
-        if self.full or self.job.options.encoder_context == "full":
-            return WINDOW_FRAMES
-        own = math.ceil(len(self.samples) / FRAME_SAMPLES) + MARGIN_FRAMES
-        return min(WINDOW_FRAMES, math.ceil(own / BUCKET_FRAMES) * BUCKET_FRAMES)
+        """Log-mel frames of its own."""
+        return math.ceil(len(self.samples) / FRAME_SAMPLES)
+
+    @property
+    def at_full_context(self) -> bool:
+        """Whether the encoder is to get 30 s whatever its length."""
+        return self.full or self.job.options.encoder_context == "full"
 
     @property
     def order(self) -> tuple[int, int]:

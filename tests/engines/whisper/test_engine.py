@@ -136,14 +136,13 @@ def test_options_and_channel_of_the_job_come_back(short: Path) -> None:
 
 def test_the_language_is_that_of_the_first_window_with_sound(short: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[int, str | None, str]] = []
-    spoken = WhisperEngine._spoken
+    prompt = WhisperEngine._prompt
 
-    def watch(self: WhisperEngine, windows: list[Window], logits: mx.array) -> list[str]:
-        found = spoken(self, windows, logits)
-        asked.extend((window.index, window.language, code) for window, code in zip(windows, found, strict=True))
-        return found
+    def watch(self: WhisperEngine, window: Window, language: str) -> list[int]:
+        asked.append((window.index, window.language, language))
+        return prompt(self, window, language)
 
-    monkeypatch.setattr(WhisperEngine, "_spoken", watch)
+    monkeypatch.setattr(WhisperEngine, "_prompt", watch)
     samples = np.concatenate([silence(30 * RATE), noise(31 * RATE)])
     outputs = outputs_by_job(run(short, [job(0, samples, DETECT)]))[0]
     language = asked[0][2]
@@ -537,9 +536,9 @@ def test_no_memory_for_so_many_rows(
     short: Path, alone: dict[int, list[Output]], room: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Halved until they fit, tried again with more after a while, and nothing lost or said otherwise."""
-    with closing(WhisperEngine(spec(short, 4))) as engine:
-        shortage = Short(engine._encoders.encode, lambda encoder, features: len(features), room)
-        monkeypatch.setattr(engine._encoders, "encode", shortage)
+    with closing(WhisperEngine(spec(short, 4, encode_rows=4))) as engine:
+        shortage = Short(engine._listen, len, room)
+        monkeypatch.setattr(engine, "_listen", shortage)
         found = outputs_by_job(list(engine.run(Given(recordings()), lambda live: 4)))
         assert engine.readings().shortages == shortage.refusals
     assert {number: told(outputs) for number, outputs in found.items()} == {n: told(o) for n, o in alone.items()}
@@ -560,9 +559,8 @@ def test_a_window_that_does_not_fit_alone_fails_alone(short: Path, monkeypatch: 
     content = replace(GREEDY, logprob_threshold=-99.0, compression_ratio_threshold=99.0)
     long, brief = job(0, noise(31 * RATE), content), job(1, noise(RATE), content)
     with closing(WhisperEngine(spec(short, 4))) as engine:
-        frames = lambda encoder, features: max(len(mel) for mel in features)  # noqa: E731
-        longest = Short(engine._encoders.encode, frames, 2000)
-        monkeypatch.setattr(engine._encoders, "encode", longest)
+        longest = Short(engine._listen, lambda mel: mel.shape[1], 2000)
+        monkeypatch.setattr(engine, "_listen", longest)
         events = list(engine.run(Given([long, brief]), lambda live: 4))
     (failed,) = [event for event in events if isinstance(event, JobFailed)]
     assert failed.job_id == 0

@@ -16,6 +16,7 @@ from mlx.utils import tree_flatten
 from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 
+from mlxbatch.encoder_context import Context
 from mlxbatch.engines.whisper import footprint, network
 from mlxbatch.engines.whisper.layout import CONV_WEIGHTS, canonical_name, expected_shapes
 from mlxbatch.engines.whisper.network import Network
@@ -43,7 +44,7 @@ def mel(n: int = 1, seed: int = 0) -> mx.array:
 
 def run(model: Network, features: mx.array, tokens: list[int]) -> tuple[mx.array, mx.array]:
     """Encoder output and the logits after every token."""
-    encoded = model.encoder(features)
+    encoded, _ = model.encoder(features)
     batch = mx.broadcast_to(mx.array(tokens), (len(features), len(tokens)))
     positions = mx.broadcast_to(mx.arange(len(tokens)), batch.shape)
     return encoded, model.decoder.logits(model.decoder(batch, positions, PromptCache(), model.decoder.cross(encoded)))
@@ -90,6 +91,34 @@ def test_a_row_does_not_see_its_neighbours(tiny: Path) -> None:
     assert difference(encoded[:1], alone[0]) < 5e-5  # matrix products round by the batch, each CPU's in its own way
     assert difference(logits[:1], alone[1]) < 5e-5
     assert mx.isnan(logits[1]).all().item()
+
+
+def silent_after(frames: int) -> mx.array:
+    """A log-mel of 30 s, [1, 3000, 80], in which nothing is heard after so many frames."""
+    return mx.concatenate([mel()[:, :frames], mx.full((1, 3000 - frames, 80), -0.6)], axis=1)
+
+
+def test_the_silent_rest_position_by_position_is_the_whole(tiny: Path) -> None:
+    """But for the last one, which sees the window's end: all others hear a little of it."""
+    model, whole = load(tiny), silent_after(600)
+    wanted, _ = model.encoder(whole)
+    found, counts = model.encoder(whole[:, :800], Context(stride=1).stretches(800))
+    assert found.shape == wanted.shape
+    assert mx.all(counts == 0).item()
+    assert difference(found[:, :-1], wanted[:, :-1]) < 0.05
+    cut, _ = model.encoder(whole[:, :800])
+    assert difference(cut, wanted[:, :400]) > 1.0
+
+
+def test_one_position_counts_for_all_that_are_like_it(tiny: Path) -> None:
+    """Without places of their own all silent ones are, and one for all of them leaves nothing out."""
+    model, whole = load(tiny), silent_after(600)
+    model.encoder._positions = mx.zeros_like(model.encoder._positions)
+    one_by_one, _ = model.encoder(whole[:, :800], Context(stride=1).stretches(800))
+    found, counts = model.encoder(whole[:, :800], [range(400, 1500)])
+    assert counts.tolist() == [0.0] * 400 + [pytest.approx(math.log(1100))]
+    assert difference(found[:, :400], one_by_one[:, :400]) < 1e-4
+    assert difference(model.encoder(whole[:, :802])[0][:, :400], one_by_one[:, :400]) > 0.1
 
 
 @pytest.mark.parametrize("prefix", ["model.", ""])

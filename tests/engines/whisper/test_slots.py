@@ -10,9 +10,9 @@ import mlx.core as mx
 import pytest
 
 from mlxbatch.engines.whisper import network
-from mlxbatch.engines.whisper.network import KeysValues, Network
+from mlxbatch.engines.whisper.network import Network
 from mlxbatch.engines.whisper.rules import Rules
-from mlxbatch.engines.whisper.slots import PromptCache, Slots, Trial, prefill_length
+from mlxbatch.engines.whisper.slots import PromptCache, Slots, Sound, Trial, prefill_length
 from mlxbatch.engines.whisper.tokens import Vocabulary
 from mlxbatch.models.check import check_whisper
 from tests.engines.whisper.parts import short_whisper
@@ -38,18 +38,18 @@ class Rig:
     def trial(self, temperature: float = 0.0, seed: int = 0, end: int = 1500) -> Trial:
         return Trial(self.prompt, end, self.max_tokens, temperature, seed)
 
-    def prefilled(self, window: int) -> tuple[list[KeysValues], PromptCache]:
+    def prefilled(self, window: int) -> tuple[Sound, PromptCache]:
         # Of different lengths, so that rows have neighbours with more audio and with less.
         audio = mx.random.normal((1, 1500 - 250 * (max(window, 0) % 3), 64), key=mx.random.key(max(window, 0)))
         if window == NAN:
             audio = mx.full(audio.shape, mx.nan)
-        cross, cache = self.network.decoder.cross(audio), PromptCache()
-        self.network.decoder(mx.array([self.prompt]), mx.arange(3)[None], cache, cross)
-        return cross, cache
+        sound, cache = Sound.of(self.network.decoder.cross(audio), mx.zeros(audio.shape[1])), PromptCache()
+        self.network.decoder(mx.array([self.prompt]), mx.arange(3)[None], cache, sound.cross, sound.heard)
+        return sound, cache
 
     def join(self, slots: Slots, window: int, trial: Trial) -> Trial:
-        cross, cache = self.prefilled(window)
-        slots.join(trial, cross, cache, 0)
+        sound, cache = self.prefilled(window)
+        slots.join(trial, sound, cache, 0)
         return trial
 
     def alone(self, window: int, temperature: float = 0.0, seed: int = 0, end: int = 1500) -> Trial:
@@ -243,8 +243,8 @@ def test_memory_does_not_grow_with_the_windows(ending: Rig) -> None:
     def decode(count: int) -> int:
         for number in range(count):
             for row in range(2):
-                cross, cache = prepared[(number + row) % 2]
-                slots.join(ending.trial(0.5 * row, number), cross, cache, 0)
+                sound, cache = prepared[(number + row) % 2]
+                slots.join(ending.trial(0.5 * row, number), sound, cache, 0)
             while slots.live:
                 for trial in slots.step():
                     slots.leave(trial)
@@ -277,11 +277,11 @@ def test_prompts_are_prefilled_at_few_lengths(lengths: list[int], context: int, 
 
 @pytest.mark.parametrize("padding", [0, 1, 40])
 def test_what_pads_a_prompt_is_not_seen(ending: Rig, padding: int) -> None:
-    cross, _ = ending.prefilled(2)
+    sound, _ = ending.prefilled(2)
     cache, padded = PromptCache(), mx.array([ending.prompt + [ending.vocabulary.eot] * padding])
-    ending.network.decoder(padded, mx.arange(padded.shape[1])[None], cache, cross)
+    ending.network.decoder(padded, mx.arange(padded.shape[1])[None], cache, sound.cross, sound.heard)
     slots, trial = ending.slots(2), ending.trial()
-    slots.join(trial, cross, cache, 0)
+    slots.join(trial, sound, cache, 0)
     while not trial.finished:
         slots.step()
     same(trial, ending.alone(2))
