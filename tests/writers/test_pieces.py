@@ -60,6 +60,12 @@ def test_without_words_the_text_s_length_gives_the_times() -> None:
     assert pieces(Segment(10.0, 19.0, "abcd fghi")) == [("abcd", 10_000, 15_000), ("fghi", 15_000, 19_000)]
 
 
+def test_a_text_without_words_is_over_when_its_speaker_goes_on() -> None:
+    for until, stop in ((15_000.0, 15_000), (30_000.0, 19_000), (5_000.0, 10_000)):
+        found = timed(Segment(10.0, 19.0, "abcd fghi"), "abcd fghi", None, until)
+        assert (found.pieces[0].start, found.pieces[-1].stop) == (10_000, stop)
+
+
 def test_words_that_are_not_the_text_s_are_not_believed() -> None:
     for said in (
         words((" abc", 0, 1)),
