@@ -106,7 +106,7 @@ class Decider:
 
     def _why_render(self, row: Row, rendering_key: str, outputs: Sequence[Path]) -> str | None:
         if row.rendering_key != rendering_key:
-            return "formats or speakers changed"
+            return "formats, lines or speakers changed"
         if len(outputs) != len(row.outputs):
             return "output names changed"
         for path in outputs:

@@ -14,7 +14,7 @@ from mlxbatch.metrics import rtfx
 from mlxbatch.types import Planned
 
 # What a run was begun with that its speed depends on: keys of its facts.
-CONDITIONS = ("host", "sha", "profile", "dtype", "batch_size", "channels", "vad")
+CONDITIONS = ("host", "sha", "profile", "dtype", "batch_size", "channels", "vad", "words", "encoder_context")
 # The latest runs alone: the machine may have changed since.
 _RUNS = 10
 

@@ -108,6 +108,24 @@ class Transcribe(Section):
     logprob_threshold: float = Field(default=-1.0, le=0, allow_inf_nan=False, description="a number of at most 0")
     no_speech_threshold: float = Field(default=0.6, ge=0, le=1, description="a number from 0 to 1")
     channels: OneOfChannels = Field(default="mix", description='"mix", "split", or a channel\'s number, counted from 0')
+    word_timestamps: bool = Field(
+        default=False,
+        description="true (each word of a segment has its times) or false (only where cues need them)",
+    )
+    encoder_context: Literal["auto", "full"] = Field(
+        default="auto", description='"auto" (the encoder gets a window as long as it is) or "full" (30 s); for Whisper'
+    )
+
+
+class Subtitles(Section):
+    """Lines and cues of srt and vtt; without these a cue is a segment, on one line (docs/outputs.md)."""
+
+    max_line_width: int | None = Field(
+        default=None, ge=8, le=1000, description="a whole number of columns from 8 to 1000; wide characters take two"
+    )
+    max_line_count: int | None = Field(default=None, ge=1, le=20, description="a whole number of lines from 1 to 20")
+    max_gap: float | None = Field(default=None, gt=0, allow_inf_nan=False, description="seconds, over 0")
+    highlight: bool = Field(default=False, description="true (each word is marked while it is spoken) or false")
 
 
 def _rules(raw: dict[str, str]) -> dict[str, str]:
@@ -171,6 +189,7 @@ class Profile(Section):
     chip: str = Field(default="any", min_length=1, description='a chip or its family, such as "Apple M4", or "any"')
     device: Device = Field(default_factory=Device, description="a table, [device]")
     transcribe: Transcribe = Field(default_factory=Transcribe, description="a table, [transcribe]")
+    subtitles: Subtitles = Field(default_factory=Subtitles, description="a table, [subtitles]")
     decode: Decode = Field(default_factory=Decode, description="a table, [decode]")
     pipeline: Pipeline = Field(default_factory=Pipeline, description="a table, [pipeline]")
     governor: Governor = Field(default_factory=Governor, description="a table, [governor]")

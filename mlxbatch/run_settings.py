@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from mlxbatch import wishes
@@ -13,6 +13,7 @@ from mlxbatch.speakers import labelled
 from mlxbatch.state import FOLDER
 from mlxbatch.stored import named_key, with_rule
 from mlxbatch.types import Item, Probed, TranscribeOptions, Transcript
+from mlxbatch.writers import LineRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,8 @@ class ModelKey:
 class RunSettings:
     """`models` are those of the hosts, in their order; a result of any of them counts as done.
 
-    `options` and `speakers`, the names of channels, hold for every item that has no wishes of its own.
+    `options` and `speakers`, the names of channels, hold for every item that has no wishes of its own. `lines` are the
+    rules for subtitles; `rendering_key` knows them.
     `stop_at` is on pacing.clock: from then on nothing is begun. `min_free` bytes of the output's disk stay free.
     `headerless` are the rules for recordings without a header, by suffix.
     """
@@ -42,6 +44,7 @@ class RunSettings:
     rendering_key: str
     options: TranscribeOptions = field(default_factory=TranscribeOptions)
     speakers: tuple[str, ...] = ()
+    lines: LineRules = field(default_factory=LineRules)
     batch_size: int = 8
     workers: int = 2
     prefetch_bytes: int = 512 * 10**6
@@ -63,7 +66,16 @@ class RunSettings:
 
     def inference_keys_for(self, item: Item) -> list[str]:
         """The key of each model for one item: a rule of the profile's that its samples depend on belongs to it."""
-        options, departed = self.options_for(item), departure(item.source, self.headerless)
+        return self._keys(item, self.options_for(item))
+
+    def stored_keys_for(self, item: Item) -> list[str]:
+        """The keys of the stored results that will do: where no words are asked for, one with words as well."""
+        options = self.options_for(item)
+        ways = [options] if options.words else [options, replace(options, words=True)]
+        return [key for way in ways for key in self._keys(item, way)]
+
+    def _keys(self, item: Item, options: TranscribeOptions) -> list[str]:
+        departed = departure(item.source, self.headerless)
         return [with_rule(model.inference_key(options), departed) for model in self.models]
 
     def rendering_key_for(self, item: Item) -> str:

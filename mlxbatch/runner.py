@@ -27,7 +27,7 @@ from mlxbatch.run_settings import RunSettings as RunSettings
 from mlxbatch.types import Done, Failed, Item, JobFailed, Output, Planned, Probed, Result, Skipped, Transcript
 from mlxbatch.watcher import Watcher as Watcher
 from mlxbatch.worker import Event, Loaded
-from mlxbatch.writers import WRITERS
+from mlxbatch.writers import writers
 from mlxbatch.writers.files import output_path, write_outputs
 
 # Headers that are read under one mark in the ledger: a mark costs a write, and one of so many is soon found.
@@ -74,7 +74,7 @@ def decide(item: Item, ledger: Ledger | None, settings: RunSettings) -> Decision
         return Infer("new")
     return ledger.decide(
         item,
-        settings.inference_keys_for(item),
+        settings.stored_keys_for(item),
         settings.rendering_key_for(item),
         _outputs(item, settings),
         retry_quarantined=settings.retry_quarantined,
@@ -91,6 +91,7 @@ class _Run:
     def __init__(self, hosts: Sequence[EngineHost], ledger: Ledger, settings: RunSettings, watcher: Watcher) -> None:
         self.hosts, self.ledger, self.settings, self.watcher = hosts, ledger, settings, watcher
         self._reader = Reader(ledger, settings)
+        self._writers = writers(settings.lines)
         self.space = Space(settings.output, settings.min_free)
         self.pace = Pace(settings.stop_at, settings.max_load)
         self.left = 0  # items that have no result yet and are to have one
@@ -298,7 +299,7 @@ class _Run:
 
     def _write(self, item: Item, transcript: Transcript) -> list[Path]:
         paths, named = _outputs(item, self.settings), self.settings.labelled(transcript, item)
-        rendered = (WRITERS[name](named, item) for name in self.settings.formats)
+        rendered = (self._writers[name](named, item) for name in self.settings.formats)
         write_outputs(dict(zip(paths, rendered, strict=True)), self.settings.scratch)
         return paths
 

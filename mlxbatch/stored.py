@@ -103,7 +103,15 @@ def with_rule(key: str, rule: str) -> str:
 
 
 # Options that came after the first keys were written: left out where they change nothing, so that those still hold.
-_NEUTRAL = {"prompt": "", "hotwords": (), "max_tokens": None, "vad": False, "channels": "mix"}
+_NEUTRAL = {
+    "prompt": "",
+    "hotwords": (),
+    "max_tokens": None,
+    "vad": False,
+    "channels": "mix",
+    "words": False,
+    "encoder_context": "auto",
+}
 
 
 def _changing(options: TranscribeOptions) -> dict[str, Any]:
@@ -115,7 +123,7 @@ def _changing(options: TranscribeOptions) -> dict[str, Any]:
 def rendering_key(formats: Iterable[str], lines: Mapping[str, object] | None = None) -> str:
     """The same for runs that write the same output files of the same transcript, whatever order the formats came in.
 
-    `lines` are the options of line breaking. Readable: "srt txt" or 'srt txt {"chars": 42}'.
+    `lines` are the rules for lines and cues that are asked for. Readable: "srt txt" or 'srt txt {"max_gap": 1.0}'.
     """
     options = " " + json.dumps(_numbers_as_floats(dict(lines)), sort_keys=True) if lines else ""
     return " ".join(sorted(set(formats))) + options

@@ -8,6 +8,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from mlxbatch import blas
 from mlxbatch.convert.whisper_tokenizer import SIZES
@@ -20,6 +21,10 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Before any test imports MLX: its CPU build binds to the BLAS that is there first.
 blas.preload()
+
+# A busy machine is no fault of what is tested.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 MUST_RUN_IN_CI = ("real", "browser", "cron", "promtool")
 

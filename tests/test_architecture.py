@@ -80,6 +80,7 @@ PURE += (
     "leak_words",
     *(f"report.{name}" for name in ("figures", "causes", "compare", "conditions", "names", "verdict")),
 )
+PURE += ("line_rules", *(f"writers.{name}" for name in ("line_breaks", "pieces", "layout", "subtitles")))
 PURE += ("patterns", "engines.whisper.footprint", "engines.whisper.layout")
 PURE += (
     "engines.families",

@@ -39,7 +39,7 @@ def test_a_result_of_any_model_that_may_take_the_place_holds(place: Place) -> No
     assert place.value("SELECT model FROM items") == "whisper-small"
     assert place.decide("large") == Infer("options or model changed")
     assert isinstance(place.decide("large small"), Fresh)
-    assert place.decide("large small", "srt", "a.srt") == Render(TRANSCRIPT, "formats or speakers changed")
+    assert place.decide("large small", "srt", "a.srt") == Render(TRANSCRIPT, "formats, lines or speakers changed")
 
 
 def test_the_content_is_read_only_where_the_stat_changed(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,7 +101,7 @@ def test_a_source_that_is_gone_is_left_to_the_next_stage(place: Place) -> None:
 
 def test_formats_and_outputs_that_differ_are_rendered_from_the_stored_result(place: Place) -> None:
     place.done()
-    assert place.decide("i", "srt", "a.srt") == Render(TRANSCRIPT, "formats or speakers changed")
+    assert place.decide("i", "srt", "a.srt") == Render(TRANSCRIPT, "formats, lines or speakers changed")
     assert place.decide("i", "txt", "a.wav.txt") == Render(TRANSCRIPT, "output names changed")
     assert place.decide("i", "txt", "a.txt", "b.txt") == Render(TRANSCRIPT, "output names changed")
     place.output(text="hello!")
@@ -116,7 +116,7 @@ def test_a_rendered_item_is_fresh_in_its_new_formats(place: Place) -> None:
         ledger.rendered(place.item, "srt", [place.output("a.srt")])
         assert isinstance(place.decide_in(ledger, "i", "srt", "a.srt"), Fresh)
     assert isinstance(place.decide("i", "srt", "a.srt"), Fresh)
-    assert place.decide() == Render(TRANSCRIPT, "formats or speakers changed")
+    assert place.decide() == Render(TRANSCRIPT, "formats, lines or speakers changed")
 
 
 @pytest.mark.parametrize("change", ["UPDATE results SET result = x'00'", "DELETE FROM results"])
@@ -195,7 +195,7 @@ def test_a_failure_under_other_options_keeps_the_result_for_those_it_is_of(place
     place.failed("infer", "too long")
     assert place.value("SELECT status FROM items") == "failed"
     assert place.decide("other") == Infer("failed before: infer: too long")
-    assert place.decide("i", "srt", "a.srt") == Render(TRANSCRIPT, "formats or speakers changed")
+    assert place.decide("i", "srt", "a.srt") == Render(TRANSCRIPT, "formats, lines or speakers changed")
     assert place.value("SELECT status FROM items") == "failed"
     assert isinstance(place.decide(), Fresh)
     # Nothing failed of what is asked for now.
@@ -268,7 +268,7 @@ def test_quarantine_keeps_a_result_of_the_same_content(place: Place) -> None:
     place.failed("infer", "killed", quarantined=True)
     assert place.decide("other") == Quarantined("quarantined: killed")
     assert isinstance(place.decide(), Fresh)
-    assert place.decide("i", "srt", "a.srt") == Render(TRANSCRIPT, "formats or speakers changed")
+    assert place.decide("i", "srt", "a.srt") == Render(TRANSCRIPT, "formats, lines or speakers changed")
     with Ledger.open(place.root) as ledger:
         ledger.rendered(place.item, "srt", [place.output("a.srt")])
     assert place.decide("other") == Quarantined("quarantined: killed")

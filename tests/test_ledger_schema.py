@@ -98,7 +98,7 @@ def check_2(place: Place) -> None:
     assert place.value("PRAGMA integrity_check") == "ok"
     names = outputs(place)
     assert place.decide("i", "srt txt", *names) == Fresh("done on 2024-05-06")
-    assert place.decide("i", "txt") == Render(TRANSCRIPT, "formats or speakers changed")
+    assert place.decide("i", "txt") == Render(TRANSCRIPT, "formats, lines or speakers changed")
     with Ledger.open(place.root) as ledger:
         assert ledger.decide(place.other("b"), ["i"], "txt", []) == Infer("failed before: decode: no sound")
     assert place.value("SELECT group_concat(attempts) FROM (SELECT * FROM items ORDER BY id LIMIT 2)") == "0,1"

@@ -21,6 +21,8 @@ WANTED = {
     "batch_size": 8,
     "channels": "mix",
     "vad": False,
+    "words": False,
+    "encoder_context": "auto",
 }
 
 

@@ -21,6 +21,7 @@ from mlxbatch.stored import (
     unpack_outputs,
 )
 from mlxbatch.types import Segment, TranscribeOptions, Transcript, Word
+from mlxbatch.writers import LineRules
 
 TIMES = st.floats(0, 1e6)
 # st.characters of every category: text decoded from odd bytes may hold lone surrogates.
@@ -111,9 +112,19 @@ def test_the_order_of_formats_is_no_difference(formats: list[str]) -> None:
     assert rendering_key(formats) == "json srt txt"
 
 
-def test_line_options_are() -> None:
-    assert rendering_key(["srt"], {"lines": 2, "chars": 42}) == 'srt {"chars": 42.0, "lines": 2.0}'
-    assert rendering_key(["srt"], {}) == rendering_key(["srt"]) != rendering_key(["srt"], {"chars": 42})
+def test_rules_for_lines_are() -> None:
+    rules = LineRules(42, 2, 0.5, True)
+    assert rendering_key(["srt"], rules.asked) == (
+        'srt {"highlight": true, "max_gap": 0.5, "max_line_count": 2.0, "max_line_width": 42.0}'
+    )
+    assert rendering_key(["srt"], LineRules().asked) == rendering_key(["srt"]) == "srt"
+    assert rendering_key(["srt"], LineRules(max_gap=1.0).asked) == rendering_key(["srt"], LineRules(max_gap=1).asked)
+
+
+def test_words_and_the_encoder_s_context_are_a_difference_in_inference_where_they_are_asked_for() -> None:
+    options = TranscribeOptions()
+    assert key(replace(options, words=False, encoder_context="auto")) == key(options)
+    assert len({key(options), key(replace(options, words=True)), key(replace(options, encoder_context="full"))}) == 3
 
 
 def test_names_of_channels_are_a_difference_in_rendering_alone() -> None:

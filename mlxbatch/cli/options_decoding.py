@@ -182,6 +182,17 @@ NoSpeech = Annotated[
         show_default=False,
     ),
 ]
+EncoderContext = Annotated[
+    Literal["auto", "full"] | None,
+    typer.Option(
+        "--encoder-context",
+        envvar="MLXBATCH_ENCODER_CONTEXT",
+        help="What Whisper's encoder gets of a short window: auto as long as it is, full 30 s, as in openai/whisper, "
+        "which is slower. Default: auto.",
+        rich_help_panel=PANEL,
+        show_default=False,
+    ),
+]
 
 
 # Key of the settings -> the parameter that stands over it.
@@ -194,4 +205,5 @@ KEYS = {
     "transcribe.compression_ratio_threshold": "compression_ratio_threshold",
     "transcribe.logprob_threshold": "logprob_threshold",
     "transcribe.no_speech_threshold": "no_speech_threshold",
+    "transcribe.encoder_context": "encoder_context",
 }

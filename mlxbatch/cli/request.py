@@ -31,6 +31,7 @@ from mlxbatch.profile_schema import Profile
 from mlxbatch.runner import ModelKey, RunSettings
 from mlxbatch.types import Item, TranscribeOptions
 from mlxbatch.wishes import check_speakers, options_for
+from mlxbatch.writers import SUBTITLES, LineRules
 
 VAD = "silero-vad"
 
@@ -130,7 +131,17 @@ class Request:
             hotwords=tuple(settings.hotwords),
             max_tokens=settings.max_tokens,
             vad=settings.vad,
+            words=settings.word_timestamps or bool(self.lines.timed),
+            encoder_context=settings.encoder_context,
         )
+
+    @property
+    def lines(self) -> LineRules:
+        """The rules for subtitles; none where there are to be none."""
+        rules = self.profile.subtitles
+        if not any(name in SUBTITLES for name in self.formats):
+            return LineRules()
+        return LineRules(rules.max_line_width, rules.max_line_count, rules.max_gap, rules.highlight)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +208,8 @@ def conditions(request: Request, chosen: Chosen) -> dict[str, Any]:
         "batch_size": request.profile.transcribe.batch_size,
         "channels": request.profile.transcribe.channels,
         "vad": chosen.vad is not None,
+        "words": request.options.words,
+        "encoder_context": request.options.encoder_context,
     }
 
 
@@ -289,9 +302,10 @@ def run_settings(request: Request, chosen: Sequence[Chosen]) -> RunSettings:
         output=request.output,
         formats=request.formats,
         models=tuple(model_key(request, one) for one in chosen),
-        rendering_key=rendering_key(request.formats),
+        rendering_key=rendering_key(request.formats, request.lines.asked),
         options=request.options,
         speakers=request.speakers,
+        lines=request.lines,
         batch_size=profile.transcribe.batch_size,
         workers=profile.pipeline.workers,
         prefetch_bytes=parse_bytes(profile.pipeline.prefetch_bytes),
@@ -335,7 +349,16 @@ def nothing_found(request: Request, found: Found) -> str:
 
 
 def notes(request: Request) -> list[str]:
-    """What the user should know before the run: of the profile, of the machine."""
+    """What the user should know before the run: of the profile, of the machine, of options that do nothing."""
     device = request.profile.device
     lacks_blas = device.kind == "cpu" and device.blas == "openblas" and not blas.preload()
-    return [*request.settings.notes, *([blas.MISSING] if lacks_blas else [])]
+    return [*request.settings.notes, *([blas.MISSING] if lacks_blas else []), *_idle(request)]
+
+
+def _idle(request: Request) -> list[str]:
+    """Rules given as options for subtitles that there are not to be; those of files hold for other runs as well."""
+    if any(name in SUBTITLES for name in request.formats):
+        return []
+    rules, origins = request.profile.subtitles, request.settings.origins
+    given = [origins.get(f"subtitles.{name}", "") for name, value in rules if value]
+    return [f"{by}: only srt and vtt have lines and cues, and none is asked for" for by in given if by.startswith("--")]

@@ -8,7 +8,7 @@ import sys
 
 import typer
 
-from mlxbatch.cli import options, options_channels, options_decoding, options_inputs
+from mlxbatch.cli import options, options_channels, options_decoding, options_inputs, options_subtitles
 
 EPILOG = """
 Examples:
@@ -26,6 +26,8 @@ mlxbatch transcribe calls/ -o out/ --channels split --speakers agent,customer
 mlxbatch transcribe 'calls/2026-*/*.wav' -o out/ --exclude '*-hold.wav' --newer-than 24h --min-age 1m
 
 mlxbatch transcribe calls/ -o english/ --task translate --hotwords 'Grimmelshausen, Fuchshaim'
+
+mlxbatch transcribe talks/ -o text/ --format srt --max-line-width 42 --max-line-count 2
 
 mlxbatch transcribe calls/ -o out/ --time-limit 6h --wait 30m --nice 10 --max-load 8
 
@@ -46,6 +48,7 @@ _KEYS = {
     "governor.latency_limit": "latency_limit",
     "state.keep_runs": "keep_runs",
     **options_decoding.KEYS,
+    **options_subtitles.KEYS,
 }
 
 
@@ -77,6 +80,12 @@ def transcribe(
     compression_ratio_threshold: options_decoding.CompressionRatio = None,
     logprob_threshold: options_decoding.Logprob = None,
     no_speech_threshold: options_decoding.NoSpeech = None,
+    encoder_context: options_decoding.EncoderContext = None,
+    word_timestamps: options_subtitles.WordTimestamps = None,
+    max_line_width: options_subtitles.MaxLineWidth = None,
+    max_line_count: options_subtitles.MaxLineCount = None,
+    max_gap: options_subtitles.MaxGap = None,
+    highlight: options_subtitles.Highlight = None,
     batch_size: options.BatchSize = None,
     workers: options.Workers = None,
     memory_limit: options.MemoryLimit = None,
@@ -141,4 +150,5 @@ def transcribe(
     schedule = Schedule(wait or 0.0, time_limit, max_load, nice or 0)
     command = shlex.join(["mlxbatch", *sys.argv[1:]])
     request = Request(where, flags, settings, code, wanted, schedule, names, command)
+    options_subtitles.agree(word_timestamps, request.lines)
     raise typer.Exit(preview(request) if dry_run else perform(request, ending))

@@ -14,7 +14,7 @@ import psutil
 from mlxbatch.engines.base import Admit, EngineSpec, Footprint, Jobs
 from mlxbatch.engines.batching import Padding, run_batches
 from mlxbatch.errors import OutOfMemory
-from mlxbatch.types import Job, JobFailed, Output, Readings, Segment, Span, WindowStats
+from mlxbatch.types import Job, JobFailed, Output, Readings, Segment, Span, WindowStats, Word
 
 BYTES_PER_SECOND = 64_000
 
@@ -53,7 +53,10 @@ def footprint(spec: EngineSpec) -> Footprint:
 
 
 class FakeEngine:
-    """Says how long each job is, with `checksum` the CRC-32 of its samples too. Keeps its batches' sizes in `sizes`."""
+    """Says how long each job is, with `checksum` the CRC-32 of its samples too, in words of equal length in time.
+
+    Keeps its batches' sizes in `sizes`.
+    """
 
     sample_rate = 16_000
 
@@ -134,6 +137,13 @@ class FakeEngine:
         text = f"{job.seconds:.2f} seconds of sound"
         if self._settings.checksum:
             text += f" {zlib.crc32(job.samples.tobytes()):08x}"
-        segments = (Segment(0.0, job.seconds, text, channel=job.channel),) if job.seconds else ()
+        words = _words(text, job.seconds) if job.options.words else ()
+        segments = (Segment(0.0, job.seconds, text, words, channel=job.channel),) if job.seconds else ()
         stats = WindowStats(0.0, job.seconds, tokens=4, latency=latency)
         return Output(job.id, 0, segments, stats, last=True, language=job.options.language or "en")
+
+
+def _words(text: str, seconds: float) -> tuple[Word, ...]:
+    said = text.split(" ")
+    share = seconds / len(said)
+    return tuple(Word(n * share, (n + 1) * share, f" {word}", 1.0) for n, word in enumerate(said))

@@ -27,10 +27,10 @@ class Family:
     enough. `takes` names the options it heeds, of "language", "prompt", "hotwords", "max_tokens" and "translate"; one
     that does not `detect` has to be given the language. `languages` are the codes it knows, () where its config.json
     or nobody says. `times` is what it tells of time inside a piece: "words", "segments" or "" (a piece is one
-    segment). `apart`: where only speech is heard, a pause of more seconds than that divides two pieces; it is larger
-    for those that tell speakers, which they know within a piece only. `context`: a piece's text is told to the next.
-    `module` is its name in mlx_audio.stt.models, `computed` are weights that mlx-audio makes itself where a checkpoint
-    has none.
+    segment); "words" come always, but from a Whisper only where they are asked for. `apart`: where only speech is
+    heard, a pause of more seconds than that divides two pieces; it is larger for those that tell speakers, which they
+    know within a piece only. `context`: a piece's text is told to the next. `module` is its name in
+    mlx_audio.stt.models, `computed` are weights that mlx-audio makes itself where a checkpoint has none.
     """
 
     name: str
@@ -61,7 +61,7 @@ WHISPER = Family(
     "whisper",
     Padding.MASKED,
     takes=_takes("language", "prompt", "hotwords", "max_tokens", "translate"),
-    times="segments",
+    times="words",
 )
 
 PARAKEET = Family(
@@ -201,7 +201,7 @@ NEMOTRON = Family(
     longest=3600.0,
     relative=True,
     takes=_takes("language"),
-    times="segments",
+    times="words",
     module="nemotron_asr",
 )
 
@@ -330,6 +330,13 @@ def ignored(family: Family, options: TranscribeOptions) -> list[str]:
         for option, (flag, given) in asked.items()
         if given and option not in family.takes
     ]
+    if options.words and family.times != "words":
+        lines.append(
+            f"{family.name} does not tell when a word is spoken: no word has times or is highlighted, and cues are "
+            "divided by the length of their text"
+        )
+    if family is not WHISPER and options.encoder_context != neutral.encoder_context:
+        lines.append(f"{family.name} takes no --encoder-context: it is Whisper's and changes nothing")
     if family is not WHISPER and _thresholds(options) != _thresholds(neutral):
         lines.append(f"{family.name} decodes greedily: temperatures and thresholds are Whisper's and change nothing")
     return lines
@@ -341,10 +348,12 @@ def heeded(family: Family, options: TranscribeOptions) -> TranscribeOptions:
         return options
     neutral = TranscribeOptions()
     unheeded = {"language", "prompt", "hotwords", "max_tokens"} - family.takes
-    return replace(options, **{name: getattr(neutral, name) for name in (*_THRESHOLDS, *sorted(unheeded))})
+    return replace(options, **{name: getattr(neutral, name) for name in (*_WHISPER_S, *sorted(unheeded))})
 
 
 _THRESHOLDS = ("temperatures", "compression_ratio_threshold", "logprob_threshold", "no_speech_threshold")
+# What others do not heed; their words come, or do not, whether they are asked for or not.
+_WHISPER_S = (*_THRESHOLDS, "words", "encoder_context")
 
 
 def _thresholds(options: TranscribeOptions) -> tuple[object, ...]:

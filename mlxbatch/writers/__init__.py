@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
+from mlxbatch.line_rules import LineRules
 from mlxbatch.types import Item, Transcript
 from mlxbatch.writers.lines import render_jsonl
 from mlxbatch.writers.plain import render_txt
@@ -26,8 +28,19 @@ WRITERS: dict[str, Writer] = {
     "rttm": render_rttm,
 }
 
+# Those that have lines and cues, which LineRules are for.
+SUBTITLES = {"srt": render_srt, "vtt": render_vtt}
+
+
+def writers(rules: LineRules) -> dict[str, Writer]:
+    """All of them, those of subtitles under the rules."""
+    return WRITERS | {name: partial(render, rules=rules) for name, render in SUBTITLES.items()}
+
+
 __all__ = [
+    "SUBTITLES",
     "WRITERS",
+    "LineRules",
     "Writer",
     "render_csv",
     "render_json",
@@ -37,4 +50,5 @@ __all__ = [
     "render_tsv",
     "render_txt",
     "render_vtt",
+    "writers",
 ]

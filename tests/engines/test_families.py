@@ -104,6 +104,17 @@ def test_what_changes_nothing_is_said_once_each() -> None:
     assert len(ignored(QWEN3, asked)) == 1
 
 
+def test_words_that_cannot_be_had_are_said_and_asked_of_nobody_but_a_whisper() -> None:
+    plain = TranscribeOptions()
+    asked = replace(plain, words=True, encoder_context="full")
+    assert ignored(WHISPER, asked) == []
+    assert heeded(WHISPER, asked) == asked
+    assert ignored(PARAKEET, asked) == ["Parakeet takes no --encoder-context: it is Whisper's and changes nothing"]
+    (line,) = ignored(QWEN3, replace(plain, words=True))
+    assert line.startswith("Qwen3-ASR does not tell when a word is spoken: no word has times or is highlighted, and")
+    assert heeded(PARAKEET, asked) == heeded(QWEN3, asked) == plain
+
+
 def test_what_changes_nothing_is_left_out_of_what_is_heeded() -> None:
     plain = TranscribeOptions()
     asked = replace(plain, language="en", prompt="x", hotwords=("y",), max_tokens=5, temperatures=(0.0,))

@@ -15,7 +15,7 @@ from mlx.utils import tree_flatten
 
 from mlxbatch.engines.mlx_audio.cuts import Cut
 from mlxbatch.engines.mlx_audio.decoding import token_limit
-from mlxbatch.engines.mlx_audio.heard import Heard, plain, spoken_segments
+from mlxbatch.engines.mlx_audio.heard import Heard, aligned, plain, spoken_segments
 from mlxbatch.engines.mlx_audio.hearing import NOT_A_NUMBER, Tick, samples_of
 
 Arguments = Callable[[Cut], Mapping[str, Any]]
@@ -62,9 +62,7 @@ class Alone:
     def _told(self, found: Any) -> Heard:
         """An STTOutput, or an AlignedResult, as what was heard."""
         if hasattr(found, "sentences"):
-            sentences = [{"text": one.text, "start": one.start, "end": one.end} for one in found.sentences]
-            tokens = sum(len(one.tokens) for one in found.sentences)
-            return Heard(spoken_segments(sentences), None, tokens)
+            return Heard(aligned(found.sentences), None, sum(len(one.tokens) for one in found.sentences))
         return plain(found.text, None, found.generation_tokens)
 
 

@@ -108,15 +108,28 @@ def sentence(text: str, start: float, end: float, tokens: Sequence[Token]) -> Se
     return Segment(start, end, text.strip(), tuple(_words(tokens)), avg_logprob=logprob)
 
 
+def aligned(found: Iterable[Any]) -> tuple[Segment, ...]:
+    """Sentences of mlx-audio's own AlignedResult. How likely its tokens are it does not say, so words' is NaN."""
+    return tuple(
+        replace(
+            _segment({"text": one.text, "start": one.start, "end": one.end}),
+            words=tuple(_words([Token(t.id, t.text, t.start, t.duration, math.nan) for t in one.tokens])),
+        )
+        for one in found
+        if one.text.strip()
+    )
+
+
 def _words(tokens: Sequence[Token]) -> Iterator[Word]:
+    """Words begin with a space, and keep it: joined they are the sentence."""
     words: list[list[Token]] = []
     for token in tokens:
         if token.text.startswith(" ") or not words:
             words.append([])
         words[-1].append(token)
     for word in words:
-        text = "".join(token.text for token in word).strip()
-        if text:
+        text = "".join(token.text for token in word)
+        if text.strip():
             yield Word(word[0].start, word[-1].end, text, min(token.probability for token in word))
 
 

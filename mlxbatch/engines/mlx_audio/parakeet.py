@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mlxbatch.engines.mlx_audio.cuts import Cut
-from mlxbatch.engines.mlx_audio.heard import Heard, Token, sentence, spoken_segments
+from mlxbatch.engines.mlx_audio.heard import Heard, Token, aligned, sentence
 from mlxbatch.engines.mlx_audio.hearing import NOT_A_NUMBER, Tick, samples_of
 from mlxbatch.errors import SetupError
 
@@ -69,8 +69,7 @@ class Parakeet:
             self._model.encoder = lambda mel, row=row, count=count: (encoded[row : row + 1, :count], mx.array([count]))
             result = self._model.decode(encoded[row])[0]
             tick()
-            sentences = [{"text": s.text, "start": s.start, "end": s.end} for s in result.sentences]
-            found.append(Heard(spoken_segments(sentences), None, sum(len(s.tokens) for s in result.sentences)))
+            found.append(Heard(aligned(result.sentences), None, sum(len(s.tokens) for s in result.sentences)))
         return found
 
     def _transduce(self, encoded: mx.array, counts: NDArray[np.int64], tick: Tick) -> list[Heard]:

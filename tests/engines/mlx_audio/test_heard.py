@@ -10,7 +10,7 @@ import pytest
 
 from mlxbatch.engines.mlx_audio.cuts import Cut
 from mlxbatch.engines.mlx_audio.decoding import Row
-from mlxbatch.engines.mlx_audio.heard import Heard, Token, code_of, placed, plain, sentence, spoken_segments
+from mlxbatch.engines.mlx_audio.heard import Heard, Token, aligned, code_of, placed, plain, sentence, spoken_segments
 from mlxbatch.engines.mlx_audio.vibevoice import VibeVoice, joined, objects
 from mlxbatch.types import Segment
 
@@ -54,10 +54,31 @@ def test_words_are_put_together_from_their_tokens() -> None:
     tokens.append(Token(3, ".", 0.6, 0.1, 1.0))
     found = sentence(" undo it.", 0.0, 0.7, tokens)
     assert [(w.text, w.start, w.end, w.probability) for w in found.words] == [
-        ("undo", 0.0, pytest.approx(0.3), 0.5),
-        ("it.", 0.4, pytest.approx(0.7), 0.8),
+        (" undo", 0.0, pytest.approx(0.3), 0.5),
+        (" it.", 0.4, pytest.approx(0.7), 0.8),
     ]
     assert found.avg_logprob == pytest.approx(math.log(0.9 * 0.5 * 0.8) / 4)
+
+
+def test_sentences_of_mlx_audio_s_own_have_words_that_nobody_knows_the_likelihood_of() -> None:
+    one = SimpleNamespace(
+        text=" undo it.",
+        start=0.0,
+        end=0.7,
+        tokens=[
+            SimpleNamespace(id=0, text=" undo", start=0.0, duration=0.3),
+            SimpleNamespace(id=1, text=" it", start=0.4, duration=0.2),
+            SimpleNamespace(id=2, text=".", start=0.6, duration=0.1),
+        ],
+    )
+    (found,) = aligned([one, SimpleNamespace(text=" ", start=0.7, end=0.8, tokens=[])])
+    assert (found.text, found.start, found.end, found.avg_logprob) == ("undo it.", 0.0, 0.7, 0.0)
+    assert [(w.text, w.start, w.end) for w in found.words] == [
+        (" undo", 0.0, pytest.approx(0.3)),
+        (" it.", 0.4, pytest.approx(0.7)),
+    ]
+    assert all(math.isnan(word.probability) for word in found.words)
+    assert "".join(word.text for word in found.words).strip() == found.text
 
 
 @pytest.mark.parametrize(
