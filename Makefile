@@ -15,8 +15,8 @@ help:
 	@echo "make demo    install into .venv, fetch Whisper base, transcribe $(DEMO) into $(OUT)/"
 	@echo "make test    install what the tests need and run them (real weights, under 12 minutes)"
 	@echo "make check   lint, format and types"
-	@echo "make bench   speed and word error rate beside mlx-audio, vayu-whisper and faster-whisper, an hour (needs"
-	@echo "             ../shared/data; BENCH='--rounds 1 --only calls' for a part); make bench-curves: time over settings"
+	@echo "make bench   speed and word error rate beside mlx-audio, vayu-whisper and faster-whisper (needs ../shared/data;"
+	@echo "             BENCH='--rounds 1 --only calls' for a part); make bench-curves: time and accuracy over settings"
 	@echo "make soak    the long proofs: kills, full disk, a million in the ledger, 100,000 paths, 3,000 mutations, calls"
 
 demo: $(VENV)/.core openblas

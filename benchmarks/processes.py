@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 from mlxbatch.models.cache import ENVIRONMENT as CACHE
@@ -63,8 +64,9 @@ def environment(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def name(command: Sequence[str]) -> str:
-    """A command as one reads it: without the interpreter and the paths."""
-    return " ".join(Path(word).name if "/" in word else word for word in command[1:6])
+    """A command as one reads it: what is run, without the interpreter, folders and options."""
+    words = takewhile(lambda word: not word.startswith("-"), (word for word in command[1:] if word != "-m"))
+    return " ".join(Path(word).name for word in words) or Path(command[0]).name
 
 
 def last_word(errors: str) -> str:

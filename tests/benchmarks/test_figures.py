@@ -51,6 +51,16 @@ def test_the_table_of_sides_compares_each_with_mlxbatch() -> None:
     assert ours == ["mlxbatch", "4.0", "5.00", "", "0.00 %", "2.00 GB"]
 
 
+def test_each_channel_has_an_error_rate_of_its_own() -> None:
+    calls = [
+        Clip(Path("call.wav"), 9.0, channels=("good day", "hello there")),
+        Clip(Path("b.wav"), 9.0, channels=("yes", "no")),
+    ]
+    runs = {"mlxbatch": [measured(1.0, ("good day", "hello", "yes", "no"))]}
+    (line,) = map(cells, figures.channels_table(runs, calls).splitlines()[2:])
+    assert line == ["mlxbatch", "0.00 %", "33.33 %"]
+
+
 def test_accuracy_is_in_points_and_needs_mlx_audio() -> None:
     runs = {"mlx-audio": [measured(1.0, ("the cat sat", "here"))], "mlxbatch": [measured(1.0)]}
     (found,) = figures.accuracy_figures(runs, CLIPS)
@@ -68,7 +78,7 @@ def test_slots_and_time_outside_the_network() -> None:
 def test_memory_is_the_devices_peak_against_the_plans() -> None:
     log = Log(once={"start": {}, "end": {"peak_bytes": 1_100_000_000}})
     found = figures.memory_figure([measured(1.0, log=log), measured(1.0)], 1_000_000_000)
-    assert found.value == "+10.0%"
+    assert found.value == "+10.0 %"
     assert found.beside == "1.10 GB of 1.00 GB predicted"
 
 

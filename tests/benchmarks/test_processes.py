@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.processes import RunFailed, environment, last_word, run
+from benchmarks.processes import RunFailed, environment, last_word, name, run
 
 HELD = "import os, sys; block = bytearray(200_000_000); print(os.getcwd(), os.environ.get('ASKED')); sys.exit({code})"
 
@@ -20,8 +20,13 @@ def test_a_process_is_measured_and_gives_what_it_printed(tmp_path: Path) -> None
 
 
 def test_one_that_fails_is_named_with_its_last_word(tmp_path: Path) -> None:
-    with pytest.raises(RunFailed, match=r"-c import sys.* ended with 3: out of paper"):
+    with pytest.raises(RunFailed, match=rf"^{Path(sys.executable).name} ended with 3: out of paper$"):
         run([sys.executable, "-c", "import sys; print('out of paper', file=sys.stderr); sys.exit(3)"], tmp_path)
+
+
+def test_a_command_is_named_without_interpreter_folders_and_options() -> None:
+    assert name(["/venv/bin/python", "-m", "mlxbatch", "transcribe", "--quiet", "in"]) == "mlxbatch transcribe"
+    assert name(["/bin/python", "/tmp/side.py", "/tmp/x/job.json"]) == "side.py job.json"
 
 
 def test_the_last_word_is_not_the_box_around_it() -> None:
