@@ -6,14 +6,17 @@ BIN := $(VENV)/bin
 # 8 recordings of the demo, and what is made of them.
 DEMO ?= examples/calls
 OUT ?= out
+# Options of the table of figures.
+BENCH ?=
 
-.PHONY: help demo test check bench soak format openblas test-packages clean
+.PHONY: help demo test check bench bench-curves soak format openblas test-packages clean
 
 help:
 	@echo "make demo    install into .venv, fetch Whisper base, transcribe $(DEMO) into $(OUT)/"
 	@echo "make test    install what the tests need and run them (real weights, under 12 minutes)"
 	@echo "make check   lint, format and types"
-	@echo "make bench   speed and word error rate against mlx-audio, side by side (needs ../shared/data)"
+	@echo "make bench   speed and word error rate beside mlx-audio, vayu-whisper and faster-whisper (needs ../shared/data;"
+	@echo "             BENCH='--rounds 1 --only calls' for a part); make bench-curves: time and accuracy over settings"
 	@echo "make soak    the long proofs: kills, full disk, a million in the ledger, 100,000 paths, 3,000 mutations, calls"
 
 demo: $(VENV)/.core openblas
@@ -30,9 +33,16 @@ check: $(VENV)/.dev
 	$(BIN)/mypy --strict benchmarks/*.py
 
 bench: $(VENV)/.dev openblas
-	$(BIN)/python benchmarks/transcribe.py
+	$(BIN)/python -m benchmarks.peers
+	$(BIN)/python -m benchmarks.figures $(BENCH)
+	$(BIN)/python -m benchmarks.operations
 	$(BIN)/python benchmarks/overlap.py
 	$(BIN)/python benchmarks/governor.py
+
+# How the numbers in the profile are chosen.
+bench-curves: $(VENV)/.dev openblas
+	$(BIN)/python -m benchmarks.curve margin
+	$(BIN)/python -m benchmarks.curve streams --option "--batch-size 16"
 
 soak: $(VENV)/.dev openblas
 	$(BIN)/python -m pytest -m soak -s
@@ -64,4 +74,4 @@ $(VENV)/.dev: $(VENV)/.core
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(OUT) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .bench $(OUT) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
