@@ -28,6 +28,9 @@ class Context:
     bucket: float = 1.0
     stride: int = 16
 
+    def __str__(self) -> str:
+        return f"margin {self.margin:g} s, bucket {self.bucket:g} s, stride {self.stride}"
+
     def frames(self, frames: int) -> int:
         """How many frames are kept whole of a window that has so many of its own: an even number, at most 3000."""
         bucket = 2 * max(1, round(self.bucket * 50))

@@ -115,6 +115,9 @@ class Transcribe(Section):
     encoder_context: Literal["auto", "full"] = Field(
         default="auto", description='"auto" (the encoder gets a window as long as it is) or "full" (30 s); for Whisper'
     )
+    encoder_margin_seconds: float = Field(default=2.0, ge=0.2, le=30, description="seconds from 0.2 to 30")
+    encoder_bucket_seconds: float = Field(default=1.0, ge=0.1, le=30, description="seconds from 0.1 to 30")
+    encoder_stride: int = Field(default=16, ge=1, le=256, description="a whole number from 1 (all) to 256")
 
 
 class Subtitles(Section):

@@ -12,6 +12,7 @@ from typing import Any
 from mlxbatch import blas, words
 from mlxbatch.cli.log import Level
 from mlxbatch.discover import Found, discover
+from mlxbatch.encoder_context import Context
 from mlxbatch.engines.base import EngineSpec
 from mlxbatch.engines.families import WHISPER, Family, family_of, heeded, ignored, refuse, require
 from mlxbatch.engines.registry import DETECTING, VERSIONS
@@ -182,6 +183,7 @@ def engine_spec(profile: Profile, chosen: Chosen) -> EngineSpec:
         dtype=settings.dtype,
         bits=None if settings.bits == "none" else settings.bits,
         segment_seconds=settings.segment_seconds,
+        context=encoder_context(profile),
         encode_rows=settings.encode_rows,
         encode_streams=settings.encode_streams,
         cpu_streams=settings.cpu_streams,
@@ -258,15 +260,22 @@ def _heeded(request: Request, chosen: Chosen, path: Path, asked: Sequence[Transc
     return found
 
 
+def encoder_context(profile: Profile) -> Context:
+    settings = profile.transcribe
+    return Context(settings.encoder_margin_seconds, settings.encoder_bucket_seconds, settings.encoder_stride)
+
+
 def model_form(profile: Profile, family: Family | None = None) -> str:
     """How the profile has a model's weights and pieces, as far as it changes the text: "float16, 6 bits, 300 s".
 
-    A Whisper's windows are what they are.
+    A Whisper's windows are what they are; what it changes of them is how much silence the encoder gets behind them.
     """
     settings, whisper = profile.transcribe, family is WHISPER
     parts: list[str] = [settings.dtype]
     parts += [] if settings.bits == "none" else [f"{settings.bits} bits"]
     parts += [] if settings.segment_seconds is None or whisper else [f"{settings.segment_seconds:g} s"]
+    context = encoder_context(profile)
+    parts += [str(context)] if whisper and context != Context() else []
     return ", ".join(parts)
 
 

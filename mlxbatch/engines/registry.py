@@ -24,7 +24,7 @@ FOOTPRINTS = {
 DETECTING = frozenset({"mlx-audio", "whisper"})
 
 # Raised when the same input and options may give another output: part of the inference key.
-VERSIONS = {"fake": "1", "mlx-audio": "1", "whisper": "1"}
+VERSIONS = {"fake": "1", "mlx-audio": "1", "whisper": "2"}
 
 
 def build(spec: EngineSpec) -> Engine:

@@ -542,7 +542,7 @@ def test_no_memory_for_so_many_rows(
         found = outputs_by_job(list(engine.run(Given(recordings()), lambda live: 4)))
         assert engine.readings().shortages == shortage.refusals
     assert {number: told(outputs) for number, outputs in found.items()} == {n: told(o) for n, o in alone.items()}
-    assert shortage.refusals >= 2
+    assert shortage.refusals >= 1
 
 
 def test_memory_that_ends_in_the_middle_of_a_step(
