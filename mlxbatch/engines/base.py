@@ -38,7 +38,7 @@ class EngineSpec:
     never imports MLX. `bits`: what a model's weights are quantized to on loading, None for as they are stored.
     `segment_seconds`: how long a piece of long audio is, None for what suits the model.
     `vad`: the detector's directory, where only speech is to be heard. `context`: how much of 30 s the encoder of a
-    Whisper gets of a short window.
+    Whisper gets of a short window. `words`: whether jobs will ask for word times, for which memory is kept.
     """
 
     engine: str
@@ -53,6 +53,7 @@ class EngineSpec:
     blas_threads: int | None = None
     vad: Path | None = None
     context: Context = field(default_factory=Context)
+    words: bool = False
     device: dict[str, Any] = field(default_factory=dict)
     extra: dict[str, Any] = field(default_factory=dict)
 

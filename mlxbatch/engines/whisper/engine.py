@@ -17,9 +17,11 @@ from mlxbatch.encoder_context import WINDOW_FRAMES
 from mlxbatch.engines.base import Admit, EngineSpec, Jobs
 from mlxbatch.engines.whisper import footprint, network
 from mlxbatch.engines.whisper.abilities import Abilities
+from mlxbatch.engines.whisper.alignment import Floats
 from mlxbatch.engines.whisper.echo import is_echo
 from mlxbatch.engines.whisper.encoding import EncodeAhead, Encoded
 from mlxbatch.engines.whisper.features import log_mel
+from mlxbatch.engines.whisper.heads import alignment_heads
 from mlxbatch.engines.whisper.queue import WindowQueue
 from mlxbatch.engines.whisper.rules import Rules
 from mlxbatch.engines.whisper.slots import PromptCache, Slots, Sound, Trial, prefill_length
@@ -34,8 +36,10 @@ from mlxbatch.engines.whisper.windows import (
     is_silence,
     needs_retry,
     pieces,
+    telling,
     window_from,
 )
+from mlxbatch.engines.whisper.word_times import Spoken, Untimed, WordTimer
 from mlxbatch.errors import OutOfMemory, show
 from mlxbatch.models.check import check_whisper
 from mlxbatch.models.residency import Residency, device_residency
@@ -81,6 +85,7 @@ class WhisperEngine:
         files = check_whisper(spec.model)
         self._spec, self._dims = spec, files.dims
         self._dtype: mx.Dtype = getattr(mx, spec.dtype)
+        self._heads = alignment_heads(spec.model, files.dims)
         self._abilities = Abilities.read(spec.model)
         self._vocabulary, self._languages = self._abilities.vocabulary, self._abilities.languages
         self._config, self._weight_files = json.loads(files.config.read_text("utf-8")), list(files.weights)
@@ -95,7 +100,7 @@ class WhisperEngine:
             undo.callback(self._encoders.close)
             self._exit = undo.pop_all()
         self._ahead: SpeechAhead | None = None
-        self._outputs: deque[Output | JobFailed] = deque()
+        self._outputs: deque[Output | JobFailed | Untimed] = deque()
         self._spans: list[Span] = []
         self._work = device.Work()
 
@@ -137,7 +142,8 @@ class WhisperEngine:
         self._seat_none()
         self._outputs.clear()  # of a run that was given up
         self._limit, self._well = self._spec.batch_size, 0
-        with speech_ahead(self._listeners, WINDOW_SAMPLES, SAMPLE_RATE) as self._ahead:
+        ahead, timer = speech_ahead(self._listeners, WINDOW_SAMPLES, SAMPLE_RATE), WordTimer(self._vocabulary.text)
+        with ahead as self._ahead, timer as self._timer:
             look_ahead, streams = 2 * self._spec.batch_size, self._spec.cpu_streams
             self._queue = WindowQueue(jobs, look_ahead, self._features, self._open, self._skip, streams, self._ahead)
             yield from self._drain(admit)
@@ -153,10 +159,20 @@ class WhisperEngine:
                     self._decode()
             except OutOfMemory as error:
                 self._relieve(error)
-            while self._outputs:
-                yield self._outputs.popleft()
+            yield from self._ready(wait=not self._busy and not len(self._queue))
             if not self._busy and self._queue.exhausted:
                 return
+
+    def _ready(self, *, wait: bool) -> Iterator[Output | JobFailed]:
+        """Outputs in the order in which they came up: up to the first whose words are not timed yet, or all."""
+        while self._outputs:
+            first = self._outputs[0]
+            if isinstance(first, Untimed):
+                if not (wait or first.done):
+                    return
+                first = first.result()
+            self._outputs.popleft()
+            yield first
 
     @property
     def _busy(self) -> int:
@@ -164,14 +180,15 @@ class WhisperEngine:
         return len(self._seated) + self._encoders.windows
 
     def _seat_none(self) -> None:
-        self._slots = Slots(self._network.decoder, self._rules, self._spec.batch_size)
+        self._slots = Slots(self._network.decoder, self._rules, self._spec.batch_size, self._heads)
         self._seated: dict[Trial, Seated] = {}
         self._taken: list[Window] = []  # encoded, not yet seated
 
     def need(self, seconds: float) -> int:
         """See footprint.need."""
         listens = self._spec.vad is not None
-        return footprint.need(self._dims, seconds, self._dtype.size, tiled=not kernels.on_gpu(), listens=listens)
+        heads, tiled = len(self._heads) if self._spec.words else 0, not kernels.on_gpu()
+        return footprint.need(self._dims, seconds, self._dtype.size, tiled=tiled, listens=listens, heads=heads)
 
     def weights(self) -> int:
         return self._residency.resident.bytes
@@ -353,7 +370,8 @@ class WhisperEngine:
         seed = seated.window.seed(temperature, before) if temperature else 0
         # As many tokens as openai/whisper's `sample_len`, and never past the model's context.
         most = min(self._dims.n_text_ctx // 2, self._dims.n_text_ctx - len(prompt))
-        return Trial(prompt, seated.window.end_stamp, min(options.max_tokens or most, most), temperature, seed)
+        limit = min(options.max_tokens or most, most)
+        return Trial(prompt, seated.window.end_stamp, limit, temperature, seed, options.words)
 
     # ---- a window goes out
 
@@ -364,7 +382,10 @@ class WhisperEngine:
         began = time.monotonic()
         self._work.progress += 1
         for trial in self._slots.step():
-            self._finish(trial, self._seated.pop(trial))
+            # Read while it is seated: where there is no memory for it, the window begins again.
+            attention = self._slots.attention(trial) if trial.words else None
+            self._finish(trial, self._seated.pop(trial), attention)
+        self._timer.begin()
         self._work.live = self._busy
         self._note_decode(began, rows)
 
@@ -376,7 +397,7 @@ class WhisperEngine:
             began = last.begin
         self._spans.append(Span("decode", began, time.monotonic(), rows))
 
-    def _finish(self, trial: Trial, seated: Seated) -> None:
+    def _finish(self, trial: Trial, seated: Seated, attention: Floats | None) -> None:
         window = seated.window
         if math.isnan(trial.logprob):
             self._slots.leave(trial)
@@ -397,9 +418,15 @@ class WhisperEngine:
             # Cut off where a segment ends: nothing is lost if the next window begins there.
             advance, cut = found[-1].end, False
         segments = [self._segment(piece, seated, trial, ratio) for piece in found]
+        spoken = None
+        if attention is not None and found:
+            said = "en" if options.task == "translate" else seated.language
+            tokens = [piece.tokens for piece in found]
+            spoken = Spoken.of(segments, tokens, trial.tokens, trial.logprobs, attention, begin, window.start, said)
         latency = time.monotonic() - seated.entered
         language = window.language if silence else seated.language
-        following = self._emit(window, segments, language, advance, len(trial.tokens), latency, seated.attempts, cut)
+        count, attempts = len(trial.tokens), seated.attempts
+        following = self._emit(window, segments, language, advance, count, latency, attempts, cut, spoken)
         self._queue.push(following)
 
     def _again(self, trial: Trial, seated: Seated) -> bool:
@@ -440,12 +467,12 @@ class WhisperEngine:
         latency: float,
         attempts: int,
         cut: bool = False,
+        spoken: Spoken | None = None,
     ) -> Window | None:
-        """Put out a finished window; returns the one that follows it."""
+        """Put out a finished window, what was `spoken` in it with its words; returns the one that follows it."""
         following = window.following(advance * FRAMES_PER_STAMP, language)
-        spoken = tuple(segment for segment in segments if segment.text and segment.end > segment.start)
         stats = WindowStats(window.start, window.end - window.start, tokens, latency, attempts, cut)
-        self._outputs.append(
-            Output(window.job.id, window.index, spoken, stats, last=following is None, language=language)
-        )
+        told = telling(segments)
+        output = Output(window.job.id, window.index, told, stats, last=following is None, language=language)
+        self._outputs.append(output if spoken is None else self._timer.put(output, spoken))
         return following

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mlxbatch.engines.base import EngineSpec, Footprint
+from mlxbatch.engines.whisper.heads import alignment_heads
 from mlxbatch.engines.whisper.layout import Dims, canonical_name, expected_shapes
 from mlxbatch.engines.whisper.windows import SAMPLE_RATE
 from mlxbatch.models.architecture import quantization
@@ -18,6 +19,8 @@ from mlxbatch.vad.layout import ROW_BYTES
 
 # Attention scores that are worked on at once on the CPU (mlxbatch.kernels); a GPU's kernel keeps none.
 TILE = 375_000
+# The tokens whose attention is looked into are rounded up to this: MLX keeps a buffer for each shape.
+ROUND = 64
 
 
 def footprint(spec: EngineSpec) -> Footprint:
@@ -28,7 +31,8 @@ def footprint(spec: EngineSpec) -> Footprint:
     on_cpu = spec.device.get("kind", "cpu") == "cpu"
     weights = weight_bytes(config, weight_files(spec.model), spec.dtype, spec.bits, plain=on_cpu)
     weights += loaded_bytes(weight_files(spec.vad), "float32") if spec.vad else 0
-    return Footprint(weights, partial(need, dims, size=size, tiled=on_cpu, listens=spec.vad is not None))
+    heads = len(alignment_heads(spec.model, dims)) if spec.words else 0
+    return Footprint(weights, partial(need, dims, size=size, tiled=on_cpu, listens=spec.vad is not None, heads=heads))
 
 
 def weight_bytes(config: Mapping[str, Any], files: Sequence[Path], dtype: str, bits: int | None, *, plain: bool) -> int:
@@ -40,10 +44,10 @@ def weight_bytes(config: Mapping[str, Any], files: Sequence[Path], dtype: str, b
     return resident_bytes(ours, dtype, bits, quantization(config), plain=plain)
 
 
-def need(dims: Dims, seconds: float, size: int, *, tiled: bool, listens: bool) -> int:
+def need(dims: Dims, seconds: float, size: int, *, tiled: bool, listens: bool, heads: int = 0) -> int:
     """Bytes that one recording adds: its samples, one window's features, its share of an encoder call, and its slot in
     the decoder. `size` is the bytes of a number, `tiled` whether attention works through its scores in tiles,
-    `listens` whether its speech is looked for first.
+    `listens` whether its speech is looked for first, `heads` those whose queries are kept to time words.
     """
     samples = math.ceil(seconds * SAMPLE_RATE) * 4
     mel = 2 * dims.n_audio_ctx * dims.n_mels * 4
@@ -52,4 +56,7 @@ def need(dims: Dims, seconds: float, size: int, *, tiled: bool, listens: bool) -
     cross = 2 * 2 * dims.n_text_layer * dims.n_audio_ctx * dims.n_text_state * size
     cache = 2 * dims.n_text_layer * dims.n_text_ctx * dims.n_text_state * size
     samples += ROW_BYTES if listens else 0
-    return samples + mel + scores + hidden + cross + cache + 8 * dims.n_vocab * 4
+    queries = heads * dims.n_text_ctx * (dims.n_text_state // dims.n_text_head) * size
+    # What a text looked at in its audio is computed where no encoder call is: the larger of the two counts.
+    looked = heads * (dims.n_text_ctx // 2 + ROUND) * dims.n_audio_ctx * 4
+    return samples + mel + max(scores + hidden, looked) + cross + cache + queries + 8 * dims.n_vocab * 4

@@ -7,7 +7,7 @@ that the caller owns, and positions are per row.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -22,6 +22,9 @@ from mlxbatch.models.architecture import quantization
 
 KeysValues = tuple[mx.array, mx.array]
 """Keys and values, each [n, heads, t, d]."""
+
+Watch = Callable[[int, mx.array], None]
+"""Is shown what each layer of the decoder looks for in the audio: its number, and its queries [n, heads, t, d]."""
 
 
 class SelfCache(Protocol):
@@ -48,10 +51,17 @@ class Attention(nn.Module):
     def keys_values(self, x: mx.array) -> KeysValues:
         return self.heads(self.key(x)), self.heads(self.value(x))
 
+    def queries(self, x: mx.array) -> mx.array:
+        return self.heads(self.query(x))
+
     def attend(self, x: mx.array, keys: mx.array, values: mx.array, mask: mx.array | None = None) -> mx.array:
-        q = self.heads(self.query(x))
-        y = kernels.attention(q, keys, values, scale=1.0 / math.sqrt(q.shape[-1]), mask=mask)
-        return self.out(y.transpose(0, 2, 1, 3).reshape(x.shape))
+        return self.answer(self.queries(x), keys, values, mask)
+
+    def answer(self, q: mx.array, keys: mx.array, values: mx.array, mask: mx.array | None = None) -> mx.array:
+        """What queries [n, heads, t, d] find, [n, t, n_state]."""
+        n, _, t, d = q.shape
+        y = kernels.attention(q, keys, values, scale=1.0 / math.sqrt(d), mask=mask)
+        return self.out(y.transpose(0, 2, 1, 3).reshape(n, t, -1))
 
 
 class Block(nn.Module):
@@ -71,10 +81,21 @@ class Block(nn.Module):
         x = x + self.attn.attend(y, *self.attn.keys_values(y), counts)
         return x + kernels.by_rows(self._mlp, x)
 
-    def decode(self, x: mx.array, layer: int, cache: SelfCache, cross: KeysValues, heard: mx.array | None) -> mx.array:
+    def decode(
+        self,
+        x: mx.array,
+        layer: int,
+        cache: SelfCache,
+        cross: KeysValues,
+        heard: mx.array | None,
+        watch: Watch | None = None,
+    ) -> mx.array:
         y = self.attn_ln(x)
         x = x + self.attn.attend(y, *cache.append(layer, *self.attn.keys_values(y)))
-        x = x + self.cross_attn.attend(self.cross_attn_ln(x), *cross, heard)
+        q = self.cross_attn.queries(self.cross_attn_ln(x))
+        if watch is not None:
+            watch(layer, q)
+        x = x + self.cross_attn.answer(q, *cross, heard)
         return x + self._mlp(x)
 
     def _mlp(self, x: mx.array) -> mx.array:
@@ -135,15 +156,16 @@ class Decoder(nn.Module):
         cache: SelfCache,
         cross: list[KeysValues],
         heard: mx.array | None = None,
+        watch: Watch | None = None,
     ) -> mx.array:
         """Tokens [n, t] at positions [n, t] -> hidden states [n, t, n_state].
 
         `heard`, [n or 1, 1, 1, s], is what each of the audio's positions counts for: as the encoder says, -inf where it
-        is none of the row's.
+        is none of the row's. `watch` is shown the queries that the audio's keys are compared with.
         """
         x = self.token_embedding(tokens) + self.positional_embedding[positions]
         for layer, block in enumerate(self.blocks):
-            x = block.decode(x, layer, cache, cross[layer], heard)
+            x = block.decode(x, layer, cache, cross[layer], heard, watch)
         return self.ln(x)
 
     def logits(self, hidden: mx.array) -> mx.array:

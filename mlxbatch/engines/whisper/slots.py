@@ -6,8 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import mlx.core as mx
+import numpy as np
+from numpy.typing import NDArray
 
+from mlxbatch.engines.whisper.heads import Head
 from mlxbatch.engines.whisper.network import Decoder, KeysValues
+from mlxbatch.engines.whisper.queries import KeptQueries
 from mlxbatch.engines.whisper.rules import Rules, RuleState, put
 
 # Lengths of the self-attention cache, and the model's context last. Few shapes, so that MLX's buffer cache stays small;
@@ -26,8 +30,10 @@ class Trial:
     limit: int  # tokens it may say
     temperature: float = 0.0
     seed: int = 0
+    words: bool = False  # whether it is to be known when each token is said
     tokens: list[int] = field(default_factory=list)
     logprob: float = 0.0
+    logprobs: list[float] = field(default_factory=list)  # of each token
     audio: int = 0  # positions of encoded audio, set when it joins
     drawn: int = 0  # samples drawn so far, which numbers the random keys
     finished: bool = False
@@ -107,8 +113,10 @@ class Slots:
     and the longest audio need, each rounded up to a bucket: shapes stay few, and a last window does not pay for eight.
     """
 
-    def __init__(self, decoder: Decoder, rules: Rules, size: int) -> None:
+    def __init__(self, decoder: Decoder, rules: Rules, size: int, heads: Sequence[Head] = ()) -> None:
+        """`heads`: those whose attention says when a word is said, where any trial is to be asked that."""
         self.decoder, self.rules, self.size = decoder, rules, size
+        self._queries = KeptQueries(heads)
         context = decoder.positional_embedding.shape[0]
         self._lengths = [*(n for n in CACHE_LENGTHS if n < context), context]
         self._trials: list[Trial | None] = []
@@ -177,12 +185,14 @@ class Slots:
     def _start(self) -> tuple[mx.array, mx.array, list[Trial | None]]:
         self._visible = (mx.arange(self._length)[None, :] <= self._positions[:, None])[:, None, None, :]
         cross, heard = self._audio()
-        hidden = self.decoder(self._tokens[:, None], self._positions[:, None], self, cross, heard)
+        watch = self._queries.watch if any(trial.words for trial in self.live) else None
+        hidden = self.decoder(self._tokens[:, None], self._positions[:, None], self, cross, heard, watch)
+        kept = [self._queries.write(self._positions, self._length)] if watch else []
         logits = self.decoder.logits(hidden[:, 0])
         token, logprob = self.rules.choose(logits, self._state, self._noise(logits.shape[-1]))
         self._state = self._state.after(token, self.rules.timestamp_begin)
         self._tokens, self._positions = token, mx.minimum(self._positions + 1, self._length - 1)
-        mx.async_eval(token, logprob)
+        mx.async_eval(token, logprob, *kept)
         return token, logprob, list(self._trials)
 
     def _audio(self) -> tuple[list[KeysValues], mx.array]:
@@ -204,10 +214,19 @@ class Slots:
             trial.finished = token == self.rules.eot or logprob != logprob
             if not trial.finished:
                 trial.tokens.append(token)
+                trial.logprobs.append(logprob)
                 trial.finished = trial.cut = len(trial.tokens) >= trial.limit
             if trial.finished:
                 finished.append(trial)
         return finished
+
+    def attention(self, trial: Trial) -> NDArray[np.float32]:
+        """Where in its audio a finished trial, that is still in its slot, looked for each token: scores before the
+        softmax [heads, tokens + 1, steps of 20 ms], the last for what would have come after its tokens.
+        """
+        row, first, count = self._trials.index(trial), len(trial.prompt) - 1, len(trial.tokens) + 1
+        scores = self._queries.scores(row, first, count, [keys[row, :, : trial.audio] for keys, _ in self._cross])
+        return np.asarray(scores)[:, :count, : trial.end]
 
     def append(self, layer: int, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array, mx.array | None]:
         """One new key and value per row [rows, heads, 1, d], written at each row's own position (SelfCache)."""
@@ -264,6 +283,7 @@ class Slots:
         self._counts = self._counts[rows]
         self._cross = [(keys[rows], values[rows]) for keys, values in self._cross]
         self._cache = [(keys[rows], values[rows]) for keys, values in self._cache]
+        self._queries.take(rows)
         self._resize(1 << (len(live) - 1).bit_length())
 
     # ---- chance

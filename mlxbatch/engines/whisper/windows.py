@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mlxbatch.encoder_context import WINDOW_FRAMES
-from mlxbatch.types import Job, TranscribeOptions
+from mlxbatch.types import Job, Segment, TranscribeOptions
 from mlxbatch.vad.cuts import cut_from
 from mlxbatch.vad.speech import Interval
 
@@ -145,6 +145,11 @@ def _whole(tokens: Sequence[int], stamped: list[bool], timestamp_begin: int, end
 def _between(tokens: Sequence[int], timestamp_begin: int) -> Piece:
     text = [token for token in tokens if token < timestamp_begin]
     return Piece(tokens[0] - timestamp_begin, tokens[-1] - timestamp_begin, text)
+
+
+def telling(segments: Sequence[Segment]) -> tuple[Segment, ...]:
+    """Those that say something, and take time for it."""
+    return tuple(segment for segment in segments if segment.text and segment.end > segment.start)
 
 
 def compression_ratio(text: str) -> float:
