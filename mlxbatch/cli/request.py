@@ -200,9 +200,11 @@ def conditions(request: Request, chosen: Chosen) -> dict[str, Any]:
     }
 
 
-def choose_all(request: Request, *, offline: bool, say: Callable[[str], None]) -> list[Chosen]:
-    """The model asked for, and the one that takes over from it where the profile names one."""
-    chosen = [choose(name, offline=offline, say=say) for name in request.models]
+def choose_all(
+    request: Request, *, offline: bool, say: Callable[[str], None], names: Sequence[str] | None = None
+) -> list[Chosen]:
+    """The models of those names, by default the one asked for and what takes over from it; with what finds speech."""
+    chosen = [choose(name, offline=offline, say=say) for name in (request.models if names is None else names)]
     if not request.options.vad or not any(one.engine in DETECTING for one in chosen):
         return chosen
     return with_detector(chosen, detector(offline=offline, say=say))

@@ -8,7 +8,7 @@ import sys
 
 import typer
 
-from mlxbatch.cli import options, options_channels, options_decoding, options_inputs
+from mlxbatch.cli import options, options_channels, options_decoding, options_inputs, options_stream
 
 EPILOG = """
 Examples:
@@ -26,6 +26,10 @@ mlxbatch transcribe calls/ -o out/ --channels split --speakers agent,customer
 mlxbatch transcribe 'calls/2026-*/*.wav' -o out/ --exclude '*-hold.wav' --newer-than 24h --min-age 1m
 
 mlxbatch transcribe calls/ -o english/ --task translate --hotwords 'Grimmelshausen, Fuchshaim'
+
+mlxbatch transcribe lecture.mp3 --stream
+
+ffmpeg -i https://radio.example/live -f wav - | mlxbatch transcribe - --stream --json
 
 mlxbatch transcribe calls/ -o out/ --time-limit 6h --wait 30m --nice 10 --max-load 8
 
@@ -51,8 +55,9 @@ _KEYS = {
 
 def transcribe(
     context: typer.Context,
-    output: options.Output,
+    output: options.Output = None,
     inputs: options.Inputs = None,
+    stream: options_stream.Stream = False,
     files_from: options.FilesFrom = None,
     null: options_inputs.Null = False,
     manifest: options_inputs.Manifest = None,
@@ -106,6 +111,8 @@ def transcribe(
     Each recording gets a text file of its own below the output directory, or subtitles, tables or JSON.
 
     Windows of many recordings share each pass of the model. A crash or Ctrl-C costs the work in flight, no more.
+
+    With --stream the text comes to standard output as it is heard, and no file is written.
     """
     from mlxbatch.cli.dry_run import preview
     from mlxbatch.cli.environment import check_variables
@@ -117,7 +124,7 @@ def transcribe(
     from mlxbatch.writers import WRITERS
 
     check_variables(context.find_root().command, os.environ)
-    ending = options.ending_of(context)
+    ending, output = options.ending_of(context), options_stream.output_of(context, output, stream=stream)
     if not dry_run:
         ending.open("transcribe", output, log_file, metrics_file)
     code = language_code(language) if language else None
@@ -141,4 +148,8 @@ def transcribe(
     schedule = Schedule(wait or 0.0, time_limit, max_load, nice or 0)
     command = shlex.join(["mlxbatch", *sys.argv[1:]])
     request = Request(where, flags, settings, code, wanted, schedule, names, command)
+    if stream:
+        from mlxbatch.cli.stream import tell
+
+        raise typer.Exit(tell(request, ending))
     raise typer.Exit(preview(request) if dry_run else perform(request, ending))

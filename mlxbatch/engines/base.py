@@ -36,7 +36,8 @@ class EngineSpec:
     `device` holds the fields of `device.DeviceSettings`, as a profile writes them; it is plain data because the parent
     never imports MLX. `bits`: what a model's weights are quantized to on loading, None for as they are stored.
     `segment_seconds`: how long a piece of long audio is, None for what suits the model.
-    `vad`: the detector's directory, where only speech is to be heard.
+    `vad`: the detector's directory, where only speech is to be heard. `stream`: jobs are pieces of recordings, and
+    outputs come as soon as the model says them; it changes none of them.
     """
 
     engine: str
@@ -50,6 +51,7 @@ class EngineSpec:
     cpu_streams: int = 1
     blas_threads: int | None = None
     vad: Path | None = None
+    stream: bool = False
     device: dict[str, Any] = field(default_factory=dict)
     extra: dict[str, Any] = field(default_factory=dict)
 
