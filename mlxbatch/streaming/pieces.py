@@ -22,7 +22,8 @@ FRAME_SECONDS = 0.05
 # Speech is padded by 0.2 s on both sides of a pause (vad.speech.Rule), which then still has to be over 1 s long.
 PAUSE_SECONDS = 1.5
 GAP_SECONDS = 0.2
-# A stretch is a pause where it is nowhere louder than this times the quiet tenth of the piece (6 dB), or than -80 dB.
+# A stretch is a pause where it is nowhere more than 6 dB above the piece's quiet tenth, and 6 dB below its loud one, or
+# where it is below -80 dB.
 QUIET, NOTHING = 4.0, 1e-8
 
 
@@ -69,9 +70,9 @@ def cut_in(samples: Samples, sample_rate: int, shortest: float) -> int:
     frame = round(FRAME_SECONDS * sample_rate)
     levels = _levels(samples, frame)
     first = round(shortest / FRAME_SECONDS)
-    quiet = QUIET * float(np.quantile(levels, 0.1)) + NOTHING
+    soft, loud = np.quantile(levels, (0.1, 0.9))
     at, level = _quietest(levels[first:], PAUSE_SECONDS)
-    if level > quiet:
+    if level > min(QUIET * soft, loud / QUIET) + NOTHING:
         at, _ = _quietest(levels[first:], GAP_SECONDS)
     millisecond = sample_rate // gcd(sample_rate, 1000)
     return int((first + at) * frame) // millisecond * millisecond
