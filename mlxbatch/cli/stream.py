@@ -19,6 +19,7 @@ from mlxbatch.cli.log import Level, Sink
 from mlxbatch.cli.progress import View
 from mlxbatch.cli.request import Chosen, Request
 from mlxbatch.cli.wording import result_line
+from mlxbatch.discover import Found
 from mlxbatch.engines.families import WHISPER
 from mlxbatch.errors import UsageError, show
 from mlxbatch.headerless import rules
@@ -45,34 +46,33 @@ def tell(request: Request, ending: Ending) -> int:
 
     A reader that has gone, as `head` does, wanted no more: the stream ends as if that were all.
     """
-    items, problems = _found(request)
+    found = _found(request)
     os.nice(request.schedule.nice)  # before there is a child, which inherits it
     with _view(request, ending) as view:
-        lines = Lines(request, view, several=len(items) > 1)
-        for problem in problems:
-            lines.take(problem)
-        if items:
-            _stream(request, items, lines)
-        elif not problems:
-            view.note("nothing to transcribe: no audio files found")
+        lines = Lines(request, view, several=len(found.items) > 1)
+        for one in found.problems:
+            lines.take(Failed(Item("", one.path, one.path), one.stage, one.cause))
+        if found.items:
+            _stream(request, found.items, lines)
+        elif not found.problems:
+            view.note(asked.nothing_found(request, found))
     return 1 if lines.failed else 0
 
 
-def _found(request: Request) -> tuple[Sequence[Item], Sequence[Failed]]:
+def _found(request: Request) -> Found:
     """What is to be heard, in the order in which it was named, and what could not be looked at."""
     inputs = request.where.inputs
     if STANDARD_INPUT not in inputs:
         # No output can collide where there is none: whole paths keep all items apart.
         found = asked.find_inputs(replace(request, where=replace(request.where, root=Path("/"))))
-        problems = [Failed(Item("", one.path, one.path), one.stage, one.cause) for one in found.problems]
-        return sorted(found.items, key=lambda item: _place(item, inputs)), problems
+        return replace(found, items=tuple(sorted(found.items, key=lambda item: _place(item, inputs))))
     if request.where.named != [STANDARD_INPUT]:
         raise UsageError("- is standard input, which is one recording: name no other input beside it")
     if sys.stdin.isatty():
         raise UsageError("- is standard input, and that is a terminal: pipe a recording into it")
     item = Item("-", STANDARD_INPUT, STANDARD_INPUT)
     wishes.check_speakers(request.speakers, request.options, [item])
-    return [item], []
+    return Found((item,))
 
 
 def _place(item: Item, inputs: Sequence[Path]) -> int:
