@@ -1,4 +1,4 @@
-"""transcribe --stream: lines as they are heard, talk on standard error, nothing written. Fake engine, and real weights."""
+"""transcribe --stream: lines as they are heard, talk on standard error, nothing written."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ from mlxbatch.types import Failed, Item, Job, JobFailed, Output, TranscribeOptio
 
 RATE = 16_000
 LENGTH = Length(20.0, 40.0)
+ENGLISH = TranscribeOptions(language="en")
 
 
 def speechlike(seconds: float, tracks: int = 1, seed: int = 0) -> NDArray[np.float32]:
@@ -34,7 +35,7 @@ def item(path: Path, samples: NDArray[np.float32]) -> Item:
     return Item(path.stem, path, Path(path.stem))
 
 
-def reading(options: TranscribeOptions = TranscribeOptions(language="en"), **settings: object) -> Reading:
+def reading(options: TranscribeOptions = ENGLISH, **settings: object) -> Reading:
     return replace(Reading(lambda item: options, RATE, 80.0, length=LENGTH), **settings)  # type: ignore[arg-type]
 
 
