@@ -49,9 +49,8 @@ def output_of(context: typer.Context, output: Path | None, *, stream: bool) -> P
     """
     if not stream:
         if output is None:
-            raise UsageError(
-                "no output: name a directory with --output (-o), or let --stream print what is said as it is heard"
-            )
+            ways = "name a directory with --output (-o), or print what is said as it is heard with --stream"
+            raise UsageError(f"no output: {ways} (see {context.command_path} --help)")
         return output
     for parameter, (option, why) in _REFUSED.items():
         source = context.get_parameter_source(parameter)

@@ -54,8 +54,8 @@ def pieces(blocks: Iterable[Samples], sample_rate: int, first: Length, following
             samples = np.concatenate(waiting)
             limit = round(length.longest * sample_rate)
             cut = cut_in(samples[:limit], sample_rate, length.shortest)
-            yield samples[:cut]
             waiting, count, length = [samples[cut:].copy()], count - cut, following
+            yield samples[:cut]
             del samples  # what is not yielded yet is all that is kept
     if count:
         yield np.concatenate(waiting)
