@@ -12,13 +12,19 @@ from numpy.typing import NDArray
 from mlxbatch.appended import NOTE, goes_on
 from mlxbatch.errors import ItemError, item_stage
 from mlxbatch.headerless import DEFAULTS, Rules
+from mlxbatch.mixing import (
+    CANCELLED_DB,
+    beyond_full_scale,
+    cancelled,
+    mixing_loss,
+    not_finite,
+    silence_non_finite,
+    taken_from,
+)
 from mlxbatch.source import Samples, Source, open_source
 from mlxbatch.tracks import voices
 from mlxbatch.types import Channels, Item, Recording
 from mlxbatch.wishes import no_such_channel
-
-# A mix this far below its loudest channel is a mix of channels that cancel each other.
-_CANCELLED_DB = -20.0
 
 
 @dataclass(slots=True)
@@ -57,15 +63,15 @@ def decode(item: Item, sample_rate: int = 16000, channels: Channels = "mix", rul
             warnings += [NOTE] if goes_on(item.source) else []
         is_float = source.is_float
     loudest = int(np.argmax(findings.power))
-    loss = _mixing_loss(findings, loudest) if channels == "mix" else 0.0
-    if loss < _CANCELLED_DB:
-        warnings.append(_cancelled(len(findings.power), loudest, loss))
+    loss = mixing_loss(findings.power, findings.mix) if channels == "mix" else 0.0
+    if loss < CANCELLED_DB:
+        warnings.append(cancelled(len(findings.power), loudest, loss))
         with open_source(item.source, "decode", rules) as source:
             findings = _decode_pass(source, sample_rate, loudest)
     if findings.non_finite:
-        warnings.append(f"{findings.non_finite} samples that are not finite numbers were set to 0")
+        warnings.append(not_finite(findings.non_finite))
     if is_float and findings.peak > 1.0:
-        warnings.append(f"samples up to {findings.peak:.4g}, beyond full scale (1.0): scaled down by that factor")
+        warnings.append(beyond_full_scale(findings.peak))
     samples, numbers, found = _tracks(findings.parts, len(findings.power), channels, sample_rate)
     return Recording(samples, sample_rate, numbers, (*warnings, *found), bool(truncation))
 
@@ -78,49 +84,15 @@ def _decode_pass(source: Source, sample_rate: int, channels: Channels) -> _Findi
     resampler = soxr.ResampleStream(source.sample_rate, sample_rate, tracks, dtype="float32", quality="HQ")
     for block in source.blocks():
         findings.frames += len(block)
-        findings.non_finite += _silence_non_finite(block)
+        findings.non_finite += silence_non_finite(block)
         findings.power += np.einsum("nc,nc->c", block, block, dtype=np.float64)
-        taken = _taken(block, channels)
+        taken = taken_from(block, channels)
         findings.mix += float(np.einsum("nt,nt->", taken, taken, dtype=np.float64))
         findings.peak = max(findings.peak, float(np.abs(taken).max()))
         findings.parts.append(taken if same else resampler.resample_chunk(taken))
     if not same:
         findings.parts.append(resampler.resample_chunk(np.zeros((0, tracks), np.float32), last=True))
     return findings
-
-
-def _taken(block: Samples, channels: Channels) -> Samples:
-    """The tracks of a block, shape [n, tracks].
-
-    A mean is summed in float64, since garbage near the top of float32 overflows.
-    """
-    if channels == "mix" and block.shape[1] > 1:
-        mixed: Samples = block.mean(axis=1, dtype=np.float64, keepdims=True).astype(np.float32)
-        return mixed
-    return np.ascontiguousarray(block[:, channels, None]) if isinstance(channels, int) else block
-
-
-def _silence_non_finite(block: Samples) -> int:
-    finite = np.isfinite(block)
-    if finite.all():
-        return 0
-    block[~finite] = 0.0
-    return int(block.size - np.count_nonzero(finite))
-
-
-def _mixing_loss(findings: _Findings, loudest: int) -> float:
-    """Level of the mono mix against the loudest channel, in dB; 0 for mono and for silence."""
-    power = float(findings.power[loudest])
-    if len(findings.power) == 1 or power == 0.0:
-        return 0.0
-    return 10.0 * float(np.log10(max(findings.mix / power, 1e-20)))
-
-
-def _cancelled(channels: int, loudest: int, loss: float) -> str:
-    return (
-        f"the {channels} channels cancel each other when mixed (the mix is {-loss:.0f} dB below channel {loudest}, "
-        f"opposite phase?): channel {loudest} alone was taken"
-    )
 
 
 def _tracks(

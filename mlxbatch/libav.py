@@ -72,6 +72,18 @@ def open_libav(
         yield LibavSource(container, stream, chunk, _tells_length(container, stream, counted), whole=whole, asf=asf)
 
 
+@contextmanager
+def open_piped(file: IO[bytes]) -> Iterator[LibavSource]:
+    """The sound that comes through an open pipe, whose length nobody can tell. Raises Refused."""
+    try:
+        options = {"fd": str(file.fileno()), "format_whitelist": _DEMUXERS}
+        container = av.open("fd:", options=options, metadata_errors="replace")
+    except (av.FFmpegError, OSError, ValueError) as error:
+        raise Refused(plain(error), said=False) from error
+    with container:
+        yield LibavSource(container, _stream(container), None, says_length=False, whole=True)
+
+
 def _stream(container: Any) -> Any:
     """The stream that a player would take. Raises Refused where there is none, or none that can be decoded."""
     stream = container.streams.best("audio")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, Protocol, cast
 
 from mlxbatch.chunks import DataChunk, data_chunk
 from mlxbatch.errors import ItemError, item_stage
@@ -20,6 +22,8 @@ from mlxbatch.uniform import Samples as Samples
 
 _UNREADABLE = "not an audio file that can be read"
 _HEAD = 64
+# What the user calls standard input.
+STANDARD_INPUT = Path("-")
 
 
 class Source(Protocol):
@@ -56,9 +60,31 @@ def open_source(path: Path, stage: str, rules: Rules = DEFAULTS) -> Iterator[Sou
             source = _opened(file, rule_for(path, rules), stack)
         except _Unreadable as error:
             raise ItemError(path, stage, f"{_UNREADABLE}: {error}") from error
-        if not LOWEST_RATE <= source.sample_rate <= HIGHEST_RATE:
-            raise ItemError(path, stage, f"{_UNREADABLE}: its header says {source.sample_rate} Hz")
+        _check_rate(source, path, stage)
         yield source
+
+
+@contextmanager
+def open_standard_input(stage: str) -> Iterator[Source]:
+    """The sound of standard input: of the file that it is read from, or what comes through a pipe, as it comes.
+
+    Of a pipe its length is not known, and a container is read that can be played while it is written: WAV, Ogg, MP3,
+    FLAC, Matroska, MPEG-TS and their like. Raises ItemError of the given stage.
+    """
+    with item_stage(STANDARD_INPUT, stage), ExitStack() as stack:
+        file = cast("IO[bytes]", stack.enter_context(os.fdopen(os.dup(0), "rb", buffering=0)))
+        try:
+            whole = stat.S_ISREG(os.fstat(0).st_mode)
+            source = _opened(file, None, stack) if whole else _piped(file, stack)
+        except _Unreadable as error:
+            raise ItemError(STANDARD_INPUT, stage, f"{_UNREADABLE}: {error}") from error
+        _check_rate(source, STANDARD_INPUT, stage)
+        yield source
+
+
+def _check_rate(source: Source, path: Path, stage: str) -> None:
+    if not LOWEST_RATE <= source.sample_rate <= HIGHEST_RATE:
+        raise ItemError(path, stage, f"{_UNREADABLE}: its header says {source.sample_rate} Hz")
 
 
 class _Unreadable(Exception):
@@ -81,6 +107,15 @@ def _opened(file: IO[bytes], rule: Rule | None, stack: ExitStack) -> Source:
     if kind := other_content(head):
         raise _Unreadable(f"its content is {kind}")
     return _by_libav(file, chunk, refused, stack, whole=all(link.whole for link in ogg))
+
+
+def _piped(file: IO[bytes], stack: ExitStack) -> Source:
+    from mlxbatch import libav
+
+    try:
+        return stack.enter_context(libav.open_piped(file))
+    except libav.Refused as error:
+        raise _Unreadable(error.cause) from error
 
 
 def _headerless(file: IO[bytes], rule: Rule, stack: ExitStack) -> Source:

@@ -23,6 +23,7 @@ LAYERS = {
     "mlxbatch.runner": 3,
     "mlxbatch.overseer": 3,
     "mlxbatch.feed": 3,
+    "mlxbatch.streaming": 3,
     "mlxbatch.reading": 3,
     "mlxbatch.run_settings": 3,
     "mlxbatch.watcher": 3,
@@ -77,6 +78,9 @@ PURE += (
     "speakers",
     "tracks",
     "wishes",
+    "mixing",
+    "streaming.pieces",
+    "streaming.order",
     "leak_words",
     *(f"report.{name}" for name in ("figures", "causes", "compare", "conditions", "names", "verdict")),
 )

@@ -57,7 +57,7 @@ def _preview(request: Request, scratch: Path) -> int:
     infer = [item for item, decision in decisions if isinstance(decision, Infer)]
     rows_of = partial(rows, options=request.options)
     probed, unread = _probe(infer, rules(request.profile.decode.raw), rows_of)
-    footprint = registry.footprint(asked.engine_spec(request.profile, main)) if main else None
+    footprint = registry.footprint(asked.engine_spec(request, main)) if main else None
     limit = prediction.memory_limit(request.profile.device.kind, request.profile.device.memory_limit)
     planned = _plan(request, probed, rows_of, footprint, limit)
     shown = Preview(

@@ -74,7 +74,7 @@ Root = Annotated[
     ),
 ]
 Output = Annotated[
-    Path,
+    Path | None,
     typer.Option(
         "--output",
         "-o",

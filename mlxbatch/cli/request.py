@@ -173,9 +173,9 @@ def choose(name: str, *, offline: bool, say: Callable[[str], None], scratch: Pat
     return Chosen(family.engine, name, found.sha, found.path)
 
 
-def engine_spec(profile: Profile, chosen: Chosen) -> EngineSpec:
+def engine_spec(request: Request, chosen: Chosen) -> EngineSpec:
     """What a worker builds the engine from. Shares of memory go as text: only the worker can ask a GPU its size."""
-    device, settings = profile.device, profile.transcribe
+    device, settings = request.profile.device, request.profile.transcribe
     return EngineSpec(
         engine=chosen.engine,
         model=chosen.path,
@@ -183,7 +183,8 @@ def engine_spec(profile: Profile, chosen: Chosen) -> EngineSpec:
         dtype=settings.dtype,
         bits=None if settings.bits == "none" else settings.bits,
         segment_seconds=settings.segment_seconds,
-        context=encoder_context(profile),
+        context=encoder_context(request.profile),
+        words=request.options.words,
         encode_rows=settings.encode_rows,
         encode_streams=settings.encode_streams,
         cpu_streams=settings.cpu_streams,
@@ -215,9 +216,11 @@ def conditions(request: Request, chosen: Chosen) -> dict[str, Any]:
     }
 
 
-def choose_all(request: Request, *, offline: bool, say: Callable[[str], None]) -> list[Chosen]:
-    """The model asked for, and the one that takes over from it where the profile names one."""
-    chosen = [choose(name, offline=offline, say=say) for name in request.models]
+def choose_all(
+    request: Request, *, offline: bool, say: Callable[[str], None], names: Sequence[str] | None = None
+) -> list[Chosen]:
+    """The models of those names, by default the one asked for and what takes over from it; with what finds speech."""
+    chosen = [choose(name, offline=offline, say=say) for name in (request.models if names is None else names)]
     if not request.options.vad or not any(one.engine in DETECTING for one in chosen):
         return chosen
     return with_detector(chosen, detector(offline=offline, say=say))

@@ -120,7 +120,7 @@ def _host(request: Request, chosen: Chosen) -> EngineHost:
     profile = request.profile
     # Only a process gives all of its memory back, which a model that takes over has to have.
     kind: Kind = "child" if profile.pipeline.workers or profile.governor.fallback_model else "thread"
-    return make_host(asked.engine_spec(profile, chosen), kind, profile.governor.stall_timeout)
+    return make_host(asked.engine_spec(request, chosen), kind, profile.governor.stall_timeout)
 
 
 class Session(Watcher):

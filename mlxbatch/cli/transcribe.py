@@ -8,7 +8,14 @@ import sys
 
 import typer
 
-from mlxbatch.cli import options, options_channels, options_decoding, options_inputs, options_subtitles
+from mlxbatch.cli import (
+    options,
+    options_channels,
+    options_decoding,
+    options_inputs,
+    options_stream,
+    options_subtitles,
+)
 
 EPILOG = """
 Examples:
@@ -28,6 +35,10 @@ mlxbatch transcribe 'calls/2026-*/*.wav' -o out/ --exclude '*-hold.wav' --newer-
 mlxbatch transcribe calls/ -o english/ --task translate --hotwords 'Grimmelshausen, Fuchshaim'
 
 mlxbatch transcribe talks/ -o text/ --format srt --max-line-width 42 --max-line-count 2
+
+mlxbatch transcribe lecture.mp3 --stream
+
+ffmpeg -i https://radio.example/live -f wav - | mlxbatch transcribe - --stream --json
 
 mlxbatch transcribe calls/ -o out/ --time-limit 6h --wait 30m --nice 10 --max-load 8
 
@@ -54,8 +65,9 @@ _KEYS = {
 
 def transcribe(
     context: typer.Context,
-    output: options.Output,
+    output: options.Output = None,
     inputs: options.Inputs = None,
+    stream: options_stream.Stream = False,
     files_from: options.FilesFrom = None,
     null: options_inputs.Null = False,
     manifest: options_inputs.Manifest = None,
@@ -115,6 +127,8 @@ def transcribe(
     Each recording gets a text file of its own below the output directory, or subtitles, tables or JSON.
 
     Windows of many recordings share each pass of the model. A crash or Ctrl-C costs the work in flight, no more.
+
+    With --stream the text comes to standard output as it is heard, and no file is written.
     """
     from mlxbatch.cli.dry_run import preview
     from mlxbatch.cli.environment import check_variables
@@ -126,7 +140,7 @@ def transcribe(
     from mlxbatch.writers import WRITERS
 
     check_variables(context.find_root().command, os.environ)
-    ending = options.ending_of(context)
+    ending, output = options.ending_of(context), options_stream.output_of(context, output, stream=stream)
     if not dry_run:
         ending.open("transcribe", output, log_file, metrics_file)
     code = language_code(language) if language else None
@@ -151,4 +165,8 @@ def transcribe(
     command = shlex.join(["mlxbatch", *sys.argv[1:]])
     request = Request(where, flags, settings, code, wanted, schedule, names, command)
     options_subtitles.agree(word_timestamps, request.lines)
+    if stream:
+        from mlxbatch.cli.stream import tell
+
+        raise typer.Exit(tell(request, ending))
     raise typer.Exit(preview(request) if dry_run else perform(request, ending))

@@ -39,6 +39,7 @@ class EngineSpec:
     `segment_seconds`: how long a piece of long audio is, None for what suits the model.
     `vad`: the detector's directory, where only speech is to be heard. `context`: how much of 30 s the encoder of a
     Whisper gets of a short window. `words`: whether jobs will ask for word times, for which memory is kept.
+    `stream`: jobs are pieces of recordings, and outputs come as soon as the model says them; it changes none of them.
     """
 
     engine: str
@@ -54,6 +55,7 @@ class EngineSpec:
     vad: Path | None = None
     context: Context = field(default_factory=Context)
     words: bool = False
+    stream: bool = False
     device: dict[str, Any] = field(default_factory=dict)
     extra: dict[str, Any] = field(default_factory=dict)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 
 from mlxbatch.engines.base import Admit, Jobs
@@ -12,8 +12,8 @@ from mlxbatch.types import Job, JobFailed, Output
 # Batches in a row that have to go well before a size that was halved is doubled.
 RECOVERY = 8
 
-Infer = Callable[[list[Job]], Sequence[Output | JobFailed]]
-"""One forward pass over a batch: outputs of every job in it, in any order."""
+Infer = Callable[[list[Job]], Iterable[Output | JobFailed]]
+"""One forward pass over a batch: outputs of every job in it, in any order, at its end or as they come."""
 
 
 class Padding(Enum):
@@ -38,7 +38,8 @@ def run_batches(
 
     Looks ahead over up to `look_ahead * size` jobs, as far as they are ready, and sorts only within that stretch, so
     that a stream never waits for company. Out of memory: `reclaim` gives back what can be, and half the batch is tried
-    again; a job that does not fit alone fails by itself. The size grows again after RECOVERY batches that went well.
+    again (what had come of it by then may come once more); a job that does not fit alone fails by itself. The size
+    grows again after RECOVERY batches that went well.
     """
     waiting: list[Job] = []
     limit, well = size, 0
@@ -48,7 +49,7 @@ def run_batches(
             return
         batch = _next_batch(waiting, max(1, min(limit, admit(0))), padding)
         try:
-            outputs = infer(batch)
+            yield from infer(batch)
         except OutOfMemory as error:
             reclaim()
             well = 0
@@ -61,8 +62,6 @@ def run_batches(
         finally:
             # Samples of finished jobs: not to be held while the next ones are awaited.
             del batch
-        yield from outputs
-        del outputs
         well += 1
         if well == RECOVERY:
             limit, well = min(size, 2 * limit), 0

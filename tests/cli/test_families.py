@@ -64,6 +64,21 @@ def test_a_directory_of_recordings(cli: Cli, recordings: Path, model: Model, nam
     assert "Traceback" not in ran.err
 
 
+@pytest.mark.parametrize("name", ["vibevoice_asr", "cohere_asr"])
+def test_a_stream_in_the_preset_for_it(cli: Cli, place: Path, model: Model, name: str) -> None:
+    """At the model's own rate, with a stream of its own and without; what is printed is what whole runs write."""
+    write(place / "a.wav", noise(3.0, 4))
+    run = ("transcribe", "a.wav", "--preset", "live", "--model", model(name), "--language", "en", "--workers", "0")
+    ran = cli(*run, "--stream", "--json")
+    assert ran.code == 0, ran.err
+    assert cli(*run, "-o", "out", "--format", "json").code == 0
+    lines = [json.loads(line) for line in ran.out.splitlines()]
+    assert [(line["start"], line["end"], line["text"]) for line in lines] == [
+        (one["start"], one["end"], one["text"]) for one in transcript("a")["segments"]
+    ]
+    assert lines
+
+
 @pytest.mark.real
 @pytest.mark.parametrize("name", ["parakeet", "vibevoice_asr"])
 def test_only_speech_is_heard_unless_told_otherwise(

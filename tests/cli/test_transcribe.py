@@ -24,10 +24,12 @@ from mlxbatch import blas, disk
 from mlxbatch import profile as profile_module
 from mlxbatch.cli import request
 from mlxbatch.discover import item_id
+from mlxbatch.encoder_context import Context
 from mlxbatch.hardware import mac
 from mlxbatch.history import History
 from mlxbatch.ledger import Ledger
-from mlxbatch.profile import load
+from mlxbatch.profile import Loaded, load
+from mlxbatch.profile_schema import Profile
 from mlxbatch.types import Item
 from mlxbatch.writers import files
 
@@ -171,10 +173,15 @@ def test_what_a_killed_run_left_is_cleared(run: Run) -> None:
 # --- the engine's spec -----------------------------------------------------------------------------------------------
 
 
+def asked(profile: Profile) -> request.Request:
+    where, settings = request.Where((), None, None, OUT, False, None), Loaded(profile, ())
+    return request.Request(where, request.Flags(), settings, None, ("txt",))
+
+
 def test_the_spec_holds_what_the_profile_says(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(profile_module, "this_hardware", lambda: mac("Apple M7", "", 48 * 2**30))
-    profile = load("apple-silicon", overrides={"transcribe.batch_size": 12}).profile
-    spec = request.engine_spec(profile, request.Chosen("whisper", "x", "0", Path("model")))
+    profile, chosen = load("apple-silicon", overrides={"transcribe.batch_size": 12}).profile, Path("model")
+    spec = request.engine_spec(asked(profile), request.Chosen("whisper", "x", "0", chosen))
     assert (spec.engine, spec.model, spec.batch_size, spec.dtype) == ("whisper", Path("model"), 12, "float16")
     assert (spec.encode_rows, spec.encode_streams) == (8, 1)
     assert spec.device == {
@@ -185,8 +192,9 @@ def test_the_spec_holds_what_the_profile_says(monkeypatch: pytest.MonkeyPatch) -
         "blas": "bundled",
     }
     assert (spec.bits, spec.segment_seconds) == (None, None)
+    assert (spec.context, spec.words, spec.stream) == (Context(2.0, 5.0, 16), False, False)
     found = load("apple-silicon", preset="live").profile
-    live = request.engine_spec(found, request.Chosen("mlx-audio", "x", "0", Path("model")))
+    live = request.engine_spec(asked(found), request.Chosen("mlx-audio", "x", "0", chosen))
     assert (live.batch_size, live.bits, live.segment_seconds) == (4, 6, 300.0)
     assert request.model_form(profile) == "float16"
     assert request.model_form(found) == "float16, 6 bits, 300 s"

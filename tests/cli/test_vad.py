@@ -41,8 +41,8 @@ def test_speech_alone_is_heard_unless_told_otherwise(model: Path, cache: Path) -
     vad = write_tiny_silero(cache / "models" / "silero-vad")
     on, off = request_for(model), request_for(model, **{"transcribe.vad": False})
     assert (on.options.vad, off.options.vad) == (True, False)
-    assert asked.engine_spec(on.profile, chosen(on)).vad == vad
-    assert asked.engine_spec(off.profile, chosen(off)).vad is None
+    assert asked.engine_spec(on, chosen(on)).vad == vad
+    assert asked.engine_spec(off, chosen(off)).vad is None
     assert asked.model_key(on, chosen(on)) != asked.model_key(off, chosen(off))
 
 
@@ -53,7 +53,7 @@ def test_every_engine_that_hears_speech_only_gets_the_detector(
     vad = write_tiny_silero(cache / "models" / "silero-vad")
     monkeypatch.setattr(asked, "choose", lambda name, *, offline, say: Chosen(engine, name, "0" * 64))
     request = request_for(model)
-    assert asked.engine_spec(request.profile, chosen(request)).vad == vad
+    assert asked.engine_spec(request, chosen(request)).vad == vad
 
 
 def test_without_the_detector_an_offline_run_says_what_to_do(model: Path) -> None:

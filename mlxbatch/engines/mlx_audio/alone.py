@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any
@@ -16,11 +17,14 @@ from mlx.utils import tree_flatten
 from mlxbatch.engines.mlx_audio.cuts import Cut
 from mlxbatch.engines.mlx_audio.decoding import token_limit
 from mlxbatch.engines.mlx_audio.heard import Heard, aligned, plain, spoken_segments
-from mlxbatch.engines.mlx_audio.hearing import NOT_A_NUMBER, Tick, samples_of
+from mlxbatch.engines.mlx_audio.hearing import NOT_A_NUMBER, Part, Tick, parts, samples_of
+from mlxbatch.types import Segment
 
 Arguments = Callable[[Cut], Mapping[str, Any]]
 """What `generate` is asked for a piece, in its own words."""
 
+Saying = Generator[Sequence[Segment], None, Heard]
+"""See hearing.parts."""
 
 # What mlx-audio's models call the most tokens of a text.
 LIMITS = ("max_tokens", "max_len")
@@ -48,14 +52,21 @@ class Alone:
         return [self._one(cut, tick) for cut in cuts]
 
     def _one(self, cut: Cut, tick: Tick) -> Heard:
+        self._begin(tick)
+        asked = self._arguments(cut)
+        found = self._model.generate(mx.array(samples_of(cut)), **asked, **self._dtype)
+        return self._ended(self._told(found), asked)
+
+    def _begin(self, tick: Tick) -> None:
+        """Before a piece: what is called from now on belongs to it."""
         self._watched.begin(tick, looks=True)
         if self._stepping:
             self._stepping.begin(tick)
-        asked = self._arguments(cut)
-        found = self._model.generate(mx.array(samples_of(cut)), **asked, **self._dtype)
+
+    def _ended(self, heard: Heard, asked: Mapping[str, Any]) -> Heard:
+        """What was heard in a piece, with what is wrong about it."""
         if self._watched.broken:
             return Heard(problem=NOT_A_NUMBER)
-        heard = self._told(found)
         limit = next((asked[name] for name in LIMITS if name in asked), math.inf)
         return replace(heard, cut=heard.tokens >= limit)
 
@@ -64,6 +75,31 @@ class Alone:
         if hasattr(found, "sentences"):
             return Heard(aligned(found.sentences), None, sum(len(one.tokens) for one in found.sentences))
         return plain(found.text, None, found.generation_tokens)
+
+
+class StreamingAlone(Alone):
+    """Families of which mlx-audio tells what is said as it goes, and when: see hearing.Streaming."""
+
+    def stream(self, cuts: Sequence[Cut], tick: Tick) -> Iterator[Part]:
+        for row, cut in enumerate(cuts):
+            yield from parts(row, self._one_saying(cut, tick))
+
+    def _one_saying(self, cut: Cut, tick: Tick) -> Saying:
+        self._begin(tick)
+        asked = self._arguments(cut)
+        saying = self._saying(cut, asked)
+        while True:
+            try:
+                segments = next(saying)
+            except StopIteration as end:
+                return self._ended(end.value, asked)
+            if self._watched.broken:
+                return Heard(problem=NOT_A_NUMBER)
+            yield segments
+
+    @abstractmethod
+    def _saying(self, cut: Cut, asked: Mapping[str, Any]) -> Saying:
+        """What is certain so far, again and again; returns all in the end."""
 
 
 class _Watched(nn.Module):
@@ -158,7 +194,7 @@ def qwen2_audio(model: Any) -> Alone:
     return Alone(model, "audio_tower", asked, "language_model.model.norm")
 
 
-class Moss(Alone):
+class Moss(StreamingAlone):
     """It says times and speakers. Words to expect join its instruction; mlx-audio would put them in its place."""
 
     def __init__(self, model: Any) -> None:
@@ -172,19 +208,46 @@ class Moss(Alone):
         return {"prompt": DEFAULT_PROMPT, "hotwords": words, "max_tokens": _limit(cut, 8192)}
 
     def _told(self, found: Any) -> Heard:
-        lines = [{**one, "text": one["text"].removeprefix(f"[{one.get('speaker_id')}] ")} for one in found.segments]
+        return Heard(self._segments(found.segments), None, found.generation_tokens)
+
+    def _segments(self, found: Sequence[Mapping[str, Any]]) -> tuple[Segment, ...]:
+        lines = [{**one, "text": one["text"].removeprefix(f"[{one.get('speaker_id')}] ")} for one in found]
         # Who is the first speaker in one piece need not be in the next.
         shown = lines if self._alone else [{**one, "speaker_id": None} for one in lines]
-        return Heard(spoken_segments(shown), None, found.generation_tokens)
+        return spoken_segments(shown)
+
+    def _saying(self, cut: Cut, asked: Mapping[str, Any]) -> Saying:
+        """The same tokens as `generate`'s; a segment is whole where its closing bracket stands."""
+        from mlx_audio.stt.utils import merge_hotwords
+
+        prompt = merge_hotwords(asked["prompt"], asked["hotwords"])
+        samples, tokenizer, tokens, text = samples_of(cut), self._model._tokenizer, list[int](), ""
+        for token, _ in self._model.stream_generate(mx.array(samples), max_tokens=asked["max_tokens"], prompt=prompt):
+            tokens.append(int(token))
+            if "]" in tokenizer.decode(tokens[-1:]):
+                text = tokenizer.decode(tokens, skip_special_tokens=True).strip()
+                known = self._model._parse_segments(text, 0.0)
+                yield self._segments([one for one in known if "speaker_id" in one])
+        text = tokenizer.decode(tokens, skip_special_tokens=True).strip()
+        seconds = len(samples) / cut.sample_rate
+        return Heard(self._segments(self._model._parse_segments(text, seconds)), None, len(tokens))
 
 
-class Nemotron(Alone):
+class Nemotron(StreamingAlone):
     """Its languages are keys of a dictionary in its config ("en-US"), of which "auto" detects them."""
 
     def __init__(self, model: Any) -> None:
         # Of its encoder only the layers are called, as they are in a stream.
         super().__init__(model, "joint", lambda cut: {"language": self._key(cut.options.language)})
         self._keys = sorted(model.prompt_dictionary)
+
+    def _saying(self, cut: Cut, asked: Mapping[str, Any]) -> Saying:
+        """A sentence is whole where the next one has begun."""
+        heard = Heard()
+        for result in self._model.stream_generate(mx.array(samples_of(cut)), **asked, **self._dtype):
+            heard = self._told(result)
+            yield heard.segments[:-1]
+        return heard
 
     def problem(self, language: str | None) -> str | None:
         if language is None or not self._keys or self._key(language) is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -83,22 +83,43 @@ class Cut:
 
 @dataclass
 class _Open:
-    """A job that is being heard: pieces that were not handed out yet, and outputs that wait for earlier ones."""
+    """A job that is being heard: pieces that were not handed out yet, and what was heard in those that were."""
 
     waiting: deque[Cut]
     last: int
-    outputs: dict[int, Output] = field(default_factory=dict)
-    following: int = 0  # the window that is to be put out next
+    heard: dict[int, _Heard] = field(default_factory=lambda: defaultdict(_Heard))
+    following: int = 0  # the piece that is to be put out next
+    windows: int = 0  # that were put out
+
+
+@dataclass
+class _Heard:
+    """What was heard in a piece: outputs that wait for those of earlier pieces, and their number and texts so far."""
+
+    outputs: deque[Output] = field(default_factory=deque)
+    parts: int = 0
+    texts: list[str] = field(default_factory=list)
+
+    def take(self, output: Output) -> None:
+        """A part that comes once more, after its batch had found no memory, was taken already; its end counts."""
+        if output.window < self.parts:
+            output = replace(output, segments=())
+            if not output.last:
+                return
+        self.parts = max(self.parts, output.window + 1)
+        self.outputs.append(output)
+        self.texts += [segment.text for segment in output.segments]
 
 
 class Cuts:
     """The pieces of all jobs (engines.base.Jobs), each as a job with a number of its own.
 
     With `context` a recording's pieces come one by one, each after what was heard in the one before; else all at once.
+    In a `stream` a job is itself a piece of a recording.
     """
 
-    def __init__(self, recordings: Recordings, sample_rate: int, *, context: bool) -> None:
-        self._recordings, self._rate, self._context = recordings, sample_rate, context
+    def __init__(self, recordings: Recordings, sample_rate: int, *, context: bool, stream: bool = False) -> None:
+        self._recordings, self._rate, self._context, self._stream = recordings, sample_rate, context, stream
         self._open: dict[int, _Open] = {}
         self._cuts: dict[int, Cut] = {}
         self._ready: deque[Job] = deque()
@@ -128,8 +149,12 @@ class Cuts:
         return None
 
     def take(self, event: Output | JobFailed) -> list[Output | JobFailed]:
-        """What became of a piece, under the piece's number, as what is to be told of its recording, in order."""
-        cut = self._cuts.pop(event.job_id)
+        """What became of a piece, under the piece's number, as what is to be told of its recording, in order.
+
+        It may come in parts, numbered as windows, of which the `last` ends the piece.
+        """
+        whole = isinstance(event, JobFailed) or event.last
+        cut = self._cuts.pop(event.job_id) if whole else self._cuts[event.job_id]
         if cut.job.id not in self._open:
             return []
         return [self._fail(cut, event.cause)] if isinstance(event, JobFailed) else list(self._heard(cut, event))
@@ -137,18 +162,28 @@ class Cuts:
     def _fail(self, cut: Cut, cause: str) -> JobFailed:
         """A piece could not be heard, and so its recording fails; its other pieces are passed over."""
         del self._open[cut.job.id]
-        return JobFailed(cut.job.id, cause if cut.alone else f"from {cut.begin:.1f} s on: {cause}")
+        whole = cut.alone or self._stream
+        return JobFailed(cut.job.id, cause if whole else f"from {cut.begin:.1f} s on: {cause}")
 
     def _heard(self, cut: Cut, output: Output) -> Iterator[Output]:
         job = self._open[cut.job.id]
-        job.outputs[cut.index] = replace(output, job_id=cut.job.id, window=cut.index, last=cut.index == job.last)
-        if job.waiting:
-            self._hand_out(replace(job.waiting.popleft(), context=_context(cut, output)))
-        while job.following in job.outputs:
-            yield job.outputs.pop(job.following)
-            job.following += 1
+        heard = job.heard[cut.index]
+        heard.take(output)
+        if job.waiting and output.last:
+            self._hand_out(replace(job.waiting.popleft(), context=_context(cut, heard.texts)))
+        while job.following in job.heard and (outputs := job.heard[job.following].outputs):
+            yield self._put_out(cut.job, job, outputs.popleft())
         if job.following > job.last:
             del self._open[cut.job.id]
+
+    def _put_out(self, recording: Job, job: _Open, output: Output) -> Output:
+        """The next of a recording's windows: its place among the recording's, and whether it is the last of them."""
+        window, last = job.windows, output.last and job.following == job.last
+        job.windows += 1
+        if output.last:
+            del job.heard[job.following]
+            job.following += 1
+        return replace(output, job_id=recording.id, window=window, last=last)
 
     def _begin(self, opened: Opened) -> None:
         cuts = deque(self._cut(opened))
@@ -161,7 +196,8 @@ class Cuts:
         job, found = opened.job, opened.pieces
         for index, heard in enumerate(found):
             start, stop = heard[0][0], heard[-1][1]
-            yield Cut(job, index, start, stop, tuple(heard), self._rate, alone=len(found) == 1)
+            alone = len(found) == 1 and not self._stream
+            yield Cut(job, index, start, stop, tuple(heard), self._rate, alone)
         if not found:
             yield Cut(job, 0, 0, len(job.samples), (), self._rate, alone=True, problem=opened.problem)
 
@@ -173,11 +209,11 @@ class Cuts:
         self._ready.append(replace(cut.job, id=self._number, samples=samples, seconds=len(samples) / self._rate))
 
 
-def _context(cut: Cut, output: Output) -> str:
+def _context(cut: Cut, texts: Sequence[str]) -> str:
     """The end of what was heard up to and in a piece, from the beginning of a word on.
 
     Pieces of speech may be of a word or two, so what they were told themselves goes on with their text.
     """
     before = [cut.context] if cut.options.vad and cut.context else []
-    text = " ".join([*before, *(segment.text for segment in output.segments)])
+    text = " ".join([*before, *texts])
     return text if len(text) <= CONTEXT else text[-CONTEXT:].partition(" ")[2]

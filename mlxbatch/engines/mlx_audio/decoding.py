@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,7 +60,15 @@ def token_limit(seconds: float, wanted: int | None, most: int) -> int:
 def follow(
     logits: mx.array, step: Step, stop: Collection[int], limits: Sequence[int], tick: Callable[[], None]
 ) -> list[Row]:
-    """The most likely token of each row, step by step, until a stop token or the row's limit.
+    """What each row says, whole: see `following`."""
+    (rows,) = deque(following(logits, step, stop, limits, tick), maxlen=1)
+    return rows
+
+
+def following(
+    logits: mx.array, step: Step, stop: Collection[int], limits: Sequence[int], tick: Callable[[], None]
+) -> Iterator[list[Row]]:
+    """The most likely token of each row, step by step, until a stop token or the row's limit: the rows after each.
 
     `logits` [n, vocabulary] follow the prompts. The device is given the next step before this one is read. `tick` is
     called at each.
@@ -67,15 +76,15 @@ def follow(
     rows = [Row(limit) for limit in limits]
     tokens, logprobs = _best(logits)
     for _ in range(max(limits)):
-        following = _best(step(tokens))
-        mx.async_eval(*following)
+        ahead = _best(step(tokens))
+        mx.async_eval(*ahead)
         tick()
         for row, token, logprob in zip(rows, tokens.tolist(), logprobs.tolist(), strict=True):
             row.take(token, logprob, stop)
+        yield rows
         if all(row.done for row in rows):
-            break
-        tokens, logprobs = following
-    return rows
+            return
+        tokens, logprobs = ahead
 
 
 def _best(logits: mx.array) -> tuple[mx.array, mx.array]:
@@ -107,6 +116,13 @@ class LanguageModel:
         self, prompts: Sequence[mx.array], stop: Collection[int], limits: Sequence[int], tick: Callable[[], None]
     ) -> list[Row]:
         """What follows each prompt, given as embeddings [length, width]."""
+        (rows,) = deque(self.answering(prompts, stop, limits, tick), maxlen=1)
+        return rows
+
+    def answering(
+        self, prompts: Sequence[mx.array], stop: Collection[int], limits: Sequence[int], tick: Callable[[], None]
+    ) -> Iterator[list[Row]]:
+        """The same after each token."""
         from mlx_audio.lm.models.cache import BatchKVCache
 
         longest = max(len(prompt) for prompt in prompts)
@@ -121,4 +137,4 @@ class LanguageModel:
         def step(tokens: mx.array) -> mx.array:
             return self._head(self._body(self._embed(tokens[:, None]), caches)[:, -1])
 
-        return follow(self._head(hidden[:, -1]), step, stop, limits, tick)
+        yield from following(self._head(hidden[:, -1]), step, stop, limits, tick)

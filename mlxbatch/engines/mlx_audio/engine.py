@@ -20,7 +20,7 @@ from mlxbatch.engines.families import Family
 from mlxbatch.engines.mlx_audio import footprint, memory
 from mlxbatch.engines.mlx_audio.cuts import Cut, Cuts
 from mlxbatch.engines.mlx_audio.heard import Heard, placed
-from mlxbatch.engines.mlx_audio.hearing import Hearing
+from mlxbatch.engines.mlx_audio.hearing import Hearing, Part, Streaming
 from mlxbatch.engines.mlx_audio.hush import hushed
 from mlxbatch.engines.mlx_audio.loading import load, network_of
 from mlxbatch.engines.mlx_audio.recordings import Recordings
@@ -104,7 +104,7 @@ class MlxAudioEngine:
         rate, look_ahead = self.sample_rate, 2 * self._spec.batch_size
         with speech_ahead(self._networks, int(self._piece * rate), rate) as self._ahead:
             recordings = Recordings(jobs, rate, self._piece, self._family.apart, self._ahead, look_ahead)
-            self._cuts = Cuts(recordings, rate, context=self._family.context)
+            self._cuts = Cuts(recordings, rate, context=self._family.context, stream=self._spec.stream)
             for event in self._events(admit):
                 yield from self._cuts.take(event)
 
@@ -153,7 +153,7 @@ class MlxAudioEngine:
 
     # ---- a batch
 
-    def _infer(self, batch: list[Job]) -> list[Output | JobFailed]:
+    def _infer(self, batch: list[Job]) -> Iterator[Output | JobFailed]:
         """What became of each piece, under the piece's number."""
         began = time.monotonic()
         self._work.live = len(batch)
@@ -162,13 +162,47 @@ class MlxAudioEngine:
         heard = {number: Heard() for number, _ in cuts}
         heard |= {number: Heard(problem=why) for number, cut in cuts if (why := self._problem(cut)) is not None}
         audible = [(number, cut) for number, cut in cuts if heard[number].problem is None and not cut.silent()]
-        if audible:
+        if audible and self._spec.stream and isinstance(self._model, Streaming):
+            yield from self._stream(self._model, audible, began)
+            cuts = [(number, cut) for number, cut in cuts if (number, cut) not in audible]
+        elif audible:
             found = self._hear([cut for _, cut in audible])
             heard |= dict(zip((number for number, _ in audible), found, strict=True))
         self._work.live = 0
         ended = time.monotonic()
         self._spans.append(Span("infer", began, ended, len(batch)))
-        return [self._event(number, cut, heard[number], ended - began) for number, cut in cuts]
+        for number, cut in cuts:
+            yield self._event(number, cut, heard[number], ended - began)
+
+    def _stream(self, model: Streaming, pieces: list[tuple[int, Cut]], began: float) -> Iterator[Output | JobFailed]:
+        """What becomes of pieces as the model says it. What it raises is the fault of one of them, as in `_hear`."""
+        said = [0] * len(pieces)
+        open_rows = dict(enumerate(pieces))
+        try:
+            for part in self._parts(model, [cut for _, cut in pieces]):
+                number, cut = pieces[part.row]
+                if part.last:
+                    del open_rows[part.row]
+                yield self._event(number, cut, part.heard, time.monotonic() - began, said[part.row], last=part.last)
+                said[part.row] += 1
+        except MlxBatchError:
+            raise
+        except Exception as error:
+            if len(pieces) == 1:
+                yield self._event(*pieces[0], self._fault(error), 0.0)
+                return
+            for piece in open_rows.values():
+                yield from self._stream(model, [piece], began)
+
+    def _parts(self, model: Streaming, cuts: list[Cut]) -> Iterator[Part]:
+        """Between two parts others have the thread, and their prints are no business of ours."""
+        parts = model.stream(cuts, self._tick)
+        while True:
+            with hushed(), device.device_errors():
+                part = next(parts, None)
+            if part is None:
+                return
+            yield part
 
     def _hear(self, cuts: list[Cut]) -> list[Heard]:
         """What mlx-audio raises over a batch is the fault of a piece in it: they go one by one then, to find which."""
@@ -180,17 +214,25 @@ class MlxAudioEngine:
         except Exception as error:
             if len(cuts) > 1:
                 return [one for cut in cuts for one in self._hear([cut])]
-            first = (str(error).strip() or "no reason given").splitlines()[0]
-            return [Heard(problem=f"{self._family.name}: {type(error).__name__}: {first}")]
+            return [self._fault(error)]
 
-    def _event(self, number: int, cut: Cut, heard: Heard, latency: float) -> Output | JobFailed:
+    def _fault(self, error: Exception) -> Heard:
+        first = (str(error).strip() or "no reason given").splitlines()[0]
+        return Heard(problem=f"{self._family.name}: {type(error).__name__}: {first}")
+
+    def _event(
+        self, number: int, cut: Cut, heard: Heard, latency: float, part: int = 0, *, last: bool = True
+    ) -> Output | JobFailed:
+        """`part`: the how many'th of the piece's, from 0; the `last` tells what the piece took."""
         if heard.problem is not None:
             return JobFailed(number, heard.problem)
         segments = placed(heard, cut.begin, cut.seconds, cut.job.channel)
-        stats = WindowStats(cut.begin, cut.seconds, heard.tokens, latency, cut=heard.cut)
+        stats = WindowStats(
+            cut.begin, cut.seconds if last else 0.0, heard.tokens, latency if last else 0.0, cut=heard.cut
+        )
         # What was asked for is what was heard, but not of a model that goes by the sound alone.
         asked = cut.options.language if segments and "language" in self._family.takes else None
-        return Output(number, cut.index, segments, stats, last=False, language=heard.language or asked)
+        return Output(number, part, segments, stats, last, heard.language or asked)
 
     def _problem(self, cut: Cut) -> str | None:
         """Why the piece cannot be transcribed as it is asked to."""

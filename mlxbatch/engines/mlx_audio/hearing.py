@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mlxbatch.engines.mlx_audio.cuts import Cut
 from mlxbatch.engines.mlx_audio.heard import Heard
+from mlxbatch.types import Segment
 
 NOT_A_NUMBER = "the model gave NaN"
 # Models fail on less: their first convolutions have nothing to look at.
@@ -34,6 +36,38 @@ class Hearing(Protocol):
     def problem(self, language: str | None) -> str | None:
         """Why the model cannot transcribe in that language, where its own files say so."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a model has said of the piece in `row` since its part before; `last`: that was all, and how it went."""
+
+    row: int
+    heard: Heard
+    last: bool
+
+
+@runtime_checkable
+class Streaming(Protocol):
+    """A loaded model whose segments are known, with their times, while it goes on."""
+
+    def stream(self, cuts: Sequence[Cut], tick: Tick) -> Iterator[Part]:
+        """What `Hearing.hear` says of each piece, in parts of one segment; the last of a piece has the rest of it."""
+        ...
+
+
+def parts(row: int, saying: Generator[Sequence[Segment], None, Heard]) -> Iterator[Part]:
+    """`saying` gives all that was said so far, again and again, and returns what was heard in the end."""
+    told = 0
+    while True:
+        try:
+            segments = next(saying)
+        except StopIteration as end:
+            heard: Heard = end.value
+            yield Part(row, replace(heard, segments=heard.segments[told:]), last=True)
+            return
+        yield from (Part(row, Heard((segment,)), last=False) for segment in segments[told:])
+        told = max(told, len(segments))
 
 
 def samples_of(cut: Cut) -> NDArray[np.float32]:

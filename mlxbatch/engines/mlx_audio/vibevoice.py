@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,10 +13,10 @@ from typing import Any
 import mlx.core as mx
 
 from mlxbatch.engines.mlx_audio import decoding
-from mlxbatch.engines.mlx_audio.alone import Alone
+from mlxbatch.engines.mlx_audio.alone import Saying, StreamingAlone
 from mlxbatch.engines.mlx_audio.cuts import Cut
 from mlxbatch.engines.mlx_audio.heard import Heard, plain, spoken_segments
-from mlxbatch.engines.mlx_audio.hearing import NOT_A_NUMBER, Tick, context_of, samples_of
+from mlxbatch.engines.mlx_audio.hearing import NOT_A_NUMBER, Part, Tick, context_of, samples_of
 from mlxbatch.types import Segment
 
 MOST_TOKENS = 32_768
@@ -42,6 +43,8 @@ def vibevoice(model: Any) -> VibeVoice | Streamed:
 
 
 class VibeVoice:
+    """Its answer is a list of objects, one for each segment: in a stream each is told when it is whole."""
+
     def __init__(self, model: Any) -> None:
         self._model = model
         language = model.language_model
@@ -56,14 +59,31 @@ class VibeVoice:
         return None
 
     def hear(self, cuts: Sequence[Cut], tick: Tick) -> list[Heard]:
+        (rows,) = deque(self._answering(cuts, tick), maxlen=1)
+        return [self._heard(cut, row) for cut, row in zip(cuts, rows, strict=True)]
+
+    def stream(self, cuts: Sequence[Cut], tick: Tick) -> Iterator[Part]:
+        told, saying = [0] * len(cuts), dict(enumerate(cuts))
+        for rows in self._answering(cuts, tick):
+            for number, cut in list(saying.items()):
+                row = rows[number]
+                if row.done:
+                    heard = self._heard(cut, row)
+                    yield Part(number, replace(heard, segments=heard.segments[told[number] :]), last=True)
+                    del saying[number]
+                elif "}" in self._model.tokenizer.decode(row.tokens[-1:]):
+                    known = self._known(cut, row)
+                    yield from (Part(number, Heard((one,)), last=False) for one in known[told[number] :])
+                    told[number] = max(told[number], len(known))
+
+    def _answering(self, cuts: Sequence[Cut], tick: Tick) -> Iterator[list[decoding.Row]]:
         prompts = []
         for cut in cuts:
             prompts.append(self._prompt(cut))
             mx.eval(prompts[-1])
             tick()
         limits = [decoding.token_limit(cut.seconds, cut.options.max_tokens, MOST_TOKENS) for cut in cuts]
-        rows = self._language_model.answer(prompts, self._stop, limits, tick)
-        return [self._heard(cut, row) for cut, row in zip(cuts, rows, strict=True)]
+        yield from self._language_model.answering(prompts, self._stop, limits, tick)
 
     def _prompt(self, cut: Cut) -> mx.array:
         """The request with the sound in its place, as embeddings [length, width]."""
@@ -80,17 +100,26 @@ class VibeVoice:
         if (begin := _JSON.match(text)) is None:
             return plain(text, None, len(row.tokens), row.avg_logprob, cut=row.cut)
         found, whole = objects(text[begin.end() :])
-        # Who is speaker 0 in one piece may be speaker 1 in the next.
-        told = [one if cut.alone else replace(one, speaker=None) for one in spoken_segments(found)]
-        segments = tuple(replace(one, avg_logprob=row.avg_logprob) for one in told)
-        return Heard(segments, None, len(row.tokens), row.cut or not whole)
+        return Heard(_segments(cut, row, found), None, len(row.tokens), row.cut or not whole)
+
+    def _known(self, cut: Cut, row: decoding.Row) -> tuple[Segment, ...]:
+        """The segments that are whole while the answer goes on; none of one that is no JSON."""
+        text = self._model.tokenizer.decode(row.tokens, skip_special_tokens=True)
+        begin = _JSON.match(text)
+        return () if begin is None else _segments(cut, row, objects(text[begin.end() :], going_on=True)[0])
 
 
-class Streamed(Alone):
+def _segments(cut: Cut, row: decoding.Row, found: Iterable[Mapping[str, Any]]) -> tuple[Segment, ...]:
+    # Who is speaker 0 in one piece may be speaker 1 in the next.
+    told = [one if cut.alone else replace(one, speaker=None) for one in spoken_segments(found)]
+    return tuple(replace(one, avg_logprob=row.avg_logprob) for one in told)
+
+
+class Streamed(StreamingAlone):
     """Checkpoints that hear chunks of some seconds, each after all before it; all times are those of chunks."""
 
     def __init__(self, model: Any) -> None:
-        chunk = model.chunk_frames * model.speech_tok_compress_ratio / model.sample_rate
+        self._chunk = chunk = model.chunk_frames * model.speech_tok_compress_ratio / model.sample_rate
 
         def arguments(cut: Cut) -> Mapping[str, Any]:
             most = decoding.token_limit(chunk, cut.options.max_tokens, 256)
@@ -100,6 +129,27 @@ class Streamed(Alone):
 
     def _told(self, found: Any) -> Heard:
         return Heard(tuple(joined(found.segments)), None, found.generation_tokens)
+
+    def _saying(self, cut: Cut, asked: Mapping[str, Any]) -> Saying:
+        """`generate`'s chunks one by one; a sentence is whole with the chunk that ends it."""
+        state: dict[str, Any] = {}
+        segments: list[Segment] = []
+        for segment in joined(self._chunks(cut, asked, state)):
+            segments.append(segment)
+            yield segments
+        return Heard(tuple(segments), None, state["generation_tokens"])
+
+    def _chunks(self, cut: Cut, asked: Mapping[str, Any], state: dict[str, Any]) -> Iterator[Mapping[str, Any]]:
+        model = self._model
+        said = model.streaming_generate(
+            mx.array(samples_of(cut)),
+            context_info=asked["context"],
+            max_new_tokens_per_chunk=asked["max_tokens_per_chunk"],
+            _state_callback=state.update,
+        )
+        for number, _, text in said:
+            ends = (number * self._chunk, min((number + 1) * self._chunk, state["audio_samples"] / model.sample_rate))
+            yield {"text": text, "start": ends[0], "end": ends[1]}
 
 
 def joined(chunks: Iterable[Mapping[str, Any]]) -> Iterator[Segment]:
@@ -115,8 +165,11 @@ def joined(chunks: Iterable[Mapping[str, Any]]) -> Iterator[Segment]:
         yield Segment(start, math.inf, text.strip())
 
 
-def objects(text: str) -> tuple[list[Mapping[str, Any]], bool]:
-    """The whole JSON objects in a list that may break off, under our names; and whether nothing else is in it."""
+def objects(text: str, *, going_on: bool = False) -> tuple[list[Mapping[str, Any]], bool]:
+    """The whole JSON objects in a list that may break off, under our names; and whether nothing else is in it.
+
+    Of a text that is `going_on`, what begins as an object may become one: only those before it are told.
+    """
     found: list[Mapping[str, Any]] = []
     rest, place = "", 0
     while (start := text.find("{", place)) >= 0:
@@ -124,6 +177,8 @@ def objects(text: str) -> tuple[list[Mapping[str, Any]], bool]:
         try:
             value, place = _DECODER.raw_decode(text, start)
         except (ValueError, RecursionError):
+            if going_on:
+                return found, False
             rest, place = rest + "{", start + 1
             continue
         found.append({_KEYS.get(key, key): inner for key, inner in value.items() if not _is_nan(inner)})

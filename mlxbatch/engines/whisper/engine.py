@@ -261,6 +261,8 @@ class WhisperEngine:
         """Seat the windows that are encoded; wait for them where the slots are too empty to be worth a step."""
         free = min(admit(len(self._seated)), self._limit) - len(self._seated)
         crowded = len(self._seated) >= CROWDED * (len(self._seated) + free)
+        if self._spec.stream:  # whoever follows one waits for its first words
+            crowded = bool(self._seated)
         found: list[Encoded] = []
         while free > 0 and (some := self._encoders.take(free, wait=not crowded)):
             found.append(some)

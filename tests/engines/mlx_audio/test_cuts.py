@@ -27,7 +27,7 @@ def cuts(jobs: Sequence[Job], *, context: bool = False) -> Cuts:
 
 def heard(number: int, text: str = "x") -> Output:
     segments = (Segment(0.0, 1.0, text),)
-    return Output(number, 0, segments, WindowStats(0.0, 1.0, 1, 0.1), last=False)
+    return Output(number, 0, segments, WindowStats(0.0, 1.0, 1, 0.1), last=True)
 
 
 def test_pieces_are_jobs_of_their_own_with_the_samples_of_theirs() -> None:
@@ -162,3 +162,45 @@ def test_after_short_pieces_of_speech_more_than_the_last_one_is_told() -> None:
         cut = pieces.of(2)
         assert cut is not None
         assert cut.context == wanted
+
+
+def part(number: int, window: int, text: str, *, last: bool = False) -> Output:
+    return replace(heard(number, text), window=window, last=last)
+
+
+def told(events: Sequence[Output | JobFailed]) -> list[tuple[int, bool, str]]:
+    """Windows of a recording, whether they are its last, and what they say."""
+    found = [event for event in events if isinstance(event, Output)]
+    return [(one.window, one.last, " ".join(segment.text for segment in one.segments)) for one in found]
+
+
+def test_parts_of_the_piece_whose_turn_it_is_are_put_out_at_once() -> None:
+    pieces = cuts([job(4, 15.0)])
+    list(pieces)
+    assert told(pieces.take(part(1, 0, "c"))) == []
+    assert told(pieces.take(part(0, 0, "a"))) == [(0, False, "a")]
+    assert told(pieces.take(part(0, 1, "b", last=True))) == [(1, False, "b"), (2, False, "c")]
+    assert told(pieces.take(part(1, 1, "d", last=True))) == [(3, True, "d")]
+    assert not pieces._open
+
+
+def test_parts_that_come_once_more_are_put_out_once() -> None:
+    pieces = cuts([job(4, 5.0)])
+    list(pieces)
+    assert told(pieces.take(part(0, 0, "a"))) == [(0, False, "a")]
+    assert told(pieces.take(part(0, 1, "b"))) == [(1, False, "b")]
+    for window, text in enumerate("ab"):
+        assert pieces.take(part(0, window, text)) == []
+    assert told(pieces.take(part(0, 1, "b", last=True))) == [(2, True, "")]
+
+
+def test_the_next_piece_is_told_the_text_of_all_parts() -> None:
+    pieces = cuts([job(4, 15.0)], context=True)
+    next(pieces)
+    pieces.take(part(0, 0, "one"))
+    assert list(pieces) == []
+    pieces.take(part(0, 1, "two", last=True))
+    assert [one.id for one in pieces] == [1]
+    cut = pieces.of(1)
+    assert cut is not None
+    assert cut.context == "one two"

@@ -94,7 +94,8 @@ def test_what_goes_wrong_is_raised_in_its_turn_and_all_windows_come_back() -> No
     with closing(EncodeAhead(1, 2)) as ahead:
         ahead.put(encode, given, mels([10, 20, 30]))
         first = ahead.take(4, wait=True)
-        assert first is not None and first.windows == given[:1]
+        assert first is not None
+        assert first.windows == given[:1]
         with pytest.raises(RuntimeError, match="no such luck"):
             ahead.take(4, wait=True)
         assert ahead.withdraw() == given[1:]
