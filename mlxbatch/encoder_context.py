@@ -24,7 +24,7 @@ class Context:
     Of the rest one position stands for `stride`.
     """
 
-    margin: float = 1.0
+    margin: float = 2.0
     bucket: float = 1.0
     stride: int = 16
 

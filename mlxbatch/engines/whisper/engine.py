@@ -238,7 +238,7 @@ class WhisperEngine:
 
     def _encode(self, admit: Admit) -> None:
         """Have waiting windows encoded: those for which there is a slot, and a few more for those that come free."""
-        ahead = self._encoders.room if self._limit == self._spec.batch_size else 0
+        ahead = self._ahead_of_slots if self._limit == self._spec.batch_size else 0
         # What is encoded ahead counts for no live row, so that it keeps none from its place.
         live = max(len(self._seated), self._busy - ahead)
         allowed = min(admit(live), self._limit)
@@ -250,6 +250,11 @@ class WhisperEngine:
         self._encoders.put(self._listen, [one.window for one in taken], self._queue.features(taken))
         self._spans += self._queue.spans
         self._queue.spans.clear()
+
+    @property
+    def _ahead_of_slots(self) -> int:
+        """Windows that are encoded before there is a slot: what keeps the encoder at work while all slots decode."""
+        return max(self._encoders.room, self._spec.batch_size // 2)
 
     def _listen(self, mel: mx.array) -> Sound:
         """What the decoder is to hear of these log-mels [n, frames, n_mels]."""
@@ -320,12 +325,15 @@ class WhisperEngine:
             languages = self._spoken(windows, logits)
             prompts = [self._prompt(window, language) for window, language in zip(windows, languages, strict=True)]
             cache, _ = self._prefill(prompts, sound)
-        no_speech = mx.softmax(logits, axis=-1)[:, self._vocabulary.no_speech].tolist()
-        for index, window in enumerate(windows):
-            seated = Seated(window, languages[index], no_speech[index], window.entered or entered[index], window.rung)
-            trial = self._trial(seated, prompts[index])
-            self._seated[trial] = seated
-            self._slots.join(trial, sound, cache, index)
+        no_speech = mx.exp(logits[:, self._vocabulary.no_speech] - kernels.logsumexp(logits)).tolist()
+        trials = []
+        for window, language, since, silence, prompt in zip(
+            windows, languages, entered, no_speech, prompts, strict=True
+        ):
+            seated = Seated(window, language, silence, window.entered or since, window.rung)
+            trials.append(self._trial(seated, prompt))
+            self._seated[trials[-1]] = seated
+        self._slots.join_all(trials, sound, cache)
 
     def _is_bare(self, window: Window) -> bool:
         """Whether no text comes before the start of its transcript."""

@@ -137,6 +137,35 @@ class Slots:
     def free(self) -> int:
         return self.size - len(self.live)
 
+    def join_all(self, trials: Sequence[Trial], sound: Sound, prompts: PromptCache) -> None:
+        """Put all of these prompts, and what is heard, into free slots, a trial for each row.
+
+        Where all slots are free, what is heard becomes theirs as it is: hundreds of megabytes that are not copied.
+        """
+        if not self.live:
+            self._adopt(sound, prompts)
+            for row, trial in enumerate(trials):
+                trial.audio = sound.lengths[row]
+                self._begin(row, trial)
+            self._resize(self._rows_for(len(trials)))
+            return
+        self._resize(max(len(self._trials), self._rows_for(len(self.live) + len(trials))))
+        for index, trial in enumerate(trials):
+            self.join(trial, sound, prompts, index)
+
+    def _adopt(self, sound: Sound, prompts: PromptCache) -> None:
+        rows = len(sound.lengths)
+        self._cross, self._counts, self._cache = list(sound.cross), sound.counts, list(prompts.layers)
+        self._trials = [None] * rows
+        self._tokens = self._positions = mx.zeros((rows,), mx.int32)
+        self._state = RuleState.start([0] * rows)
+        self._pending = None
+        self._lengthen(self._length + 1)
+
+    def _rows_for(self, live: int) -> int:
+        """How many rows the arrays have for so many live ones."""
+        return min(self.size, 1 << max(0, live - 1).bit_length())
+
     def join(self, trial: Trial, sound: Sound, prompts: PromptCache, index: int) -> None:
         """Put row `index` of prefilled prompts and of what is heard into a free slot.
 
@@ -249,7 +278,7 @@ class Slots:
             self._counts = self._counts.astype(sound.counts.dtype)
             self._cache = [_empty(pair) for pair in prompts.layers]
         if None not in self._trials:
-            self._resize(min(self.size, max(1, 2 * len(self._trials))))
+            self._resize(self._rows_for(len(self._trials) + 1))
         heard = sound.counts.shape[1]
         self._cross = [_padded(pair, len(self._trials), heard) for pair in self._cross]
         self._counts = _behind(self._counts, heard)
@@ -264,6 +293,8 @@ class Slots:
     def _resize(self, rows: int) -> None:
         """More rows, dead ones."""
         more = rows - len(self._trials)
+        if not more:
+            return
         self._trials += [None] * more
         self._tokens = mx.pad(self._tokens, (0, more))
         self._positions = mx.pad(self._positions, (0, more))
@@ -284,7 +315,7 @@ class Slots:
         self._cross = [(keys[rows], values[rows]) for keys, values in self._cross]
         self._cache = [(keys[rows], values[rows]) for keys, values in self._cache]
         self._queries.take(rows)
-        self._resize(1 << (len(live) - 1).bit_length())
+        self._resize(self._rows_for(len(live)))
 
     # ---- chance
 
