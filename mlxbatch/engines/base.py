@@ -36,8 +36,8 @@ class EngineSpec:
     `device` holds the fields of `device.DeviceSettings`, as a profile writes them; it is plain data because the parent
     never imports MLX. `bits`: what a model's weights are quantized to on loading, None for as they are stored.
     `segment_seconds`: how long a piece of long audio is, None for what suits the model.
-    `vad`: the detector's directory, where only speech is to be heard. `words`: whether jobs will ask for word times, for
-    which memory is kept.
+    `vad`: the detector's directory, where only speech is to be heard. `words`: whether jobs will ask for word times,
+    whose memory is counted then.
     """
 
     engine: str

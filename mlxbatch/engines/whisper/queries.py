@@ -13,6 +13,7 @@ import mlx.core as mx
 from mlxbatch.engines.whisper.footprint import ROUND
 from mlxbatch.engines.whisper.heads import Head
 
+
 class KeptQueries:
     """Queries [rows, heads, length, d] of a decode's rows, at their tokens' positions; nothing before the first."""
 
