@@ -145,9 +145,7 @@ HOSTILE = (-np.inf, -np.inf, -3.4e38, -1e30, -1.0, 0.0, 1.0, 1e30, 3.4e38)
     noisy=st.booleans(),
 )
 @settings(max_examples=40, deadline=None)
-def test_hostile_logits_leave_a_choice_or_an_error(
-    seed: int, ends: list[int], sizes: list[float], noisy: bool
-) -> None:
+def test_hostile_logits_leave_a_choice_or_an_error(seed: int, ends: list[int], sizes: list[float], noisy: bool) -> None:
     """Words, end of text and timestamps are of one size each, but for some tokens of any."""
     dice = np.random.default_rng(seed)
     chooser, state = rules(suppressed=(3, 7)), RuleState.start(ends)
@@ -178,7 +176,9 @@ def test_hostile_logits_leave_a_choice_or_an_error(
 
 @given(
     seed=st.integers(0, 2**32 - 1),
-    said=st.sampled_from([[], [STAMP], [STAMP, 4], [STAMP, 4, 5], [STAMP, 4, STAMP + 9], [STAMP, 4, STAMP + 9, STAMP + 9]]),
+    said=st.sampled_from(
+        [[], [STAMP], [STAMP, 4], [STAMP, 4, 5], [STAMP, 4, STAMP + 9], [STAMP, 4, STAMP + 9, STAMP + 9]]
+    ),
     end=st.integers(20, N_STAMPS - 1),
 )
 @settings(max_examples=40, deadline=None)
