@@ -93,7 +93,8 @@ class Rules:
 
         logits float32 [n, n_vocab]; `noise` [n, n_vocab], temperature times Gumbel noise, makes the choice a sample
         (argmax(logits + T g) is distributed as softmax(logits / T)). Specials other than end-of-text are never
-        chosen. A NaN among a row's logits gives it a NaN log-probability.
+        chosen. A row has a NaN log-probability, and a token that means nothing, where what is allowed has a NaN among
+        its logits or is all -inf.
         """
         words = logits[:, : self.eot] + self._blocked
         word = mx.argmax(words, axis=-1)
@@ -141,7 +142,8 @@ class Rules:
             noisy_stamps = stamps + self._stamp_part(noise)
         stamp = mx.argmax(noisy_stamps, axis=-1)
         values = mx.stack([_gate(words_allowed, _at(noisy_words, word)), noisy_end, _at(noisy_stamps, stamp)], axis=-1)
-        logits = mx.stack([_at(words, word), end, _at(stamps, stamp)], axis=-1)
+        # Gated as well: where all that is allowed is -inf, a word that is not must not pass for certain (x + inf).
+        logits = mx.stack([_gate(words_allowed, _at(words, word)), end, _at(stamps, stamp)], axis=-1)
         tokens = mx.stack([word, mx.full(word.shape, self.eot), self.timestamp_begin + stamp], axis=-1)
         kind = mx.argmax(values, axis=-1)
         return _at(tokens, kind).astype(mx.int32), _at(logits, kind)

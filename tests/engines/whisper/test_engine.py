@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -107,7 +108,7 @@ def test_windows_and_times_are_in_order(alone: dict[int, list[Output]]) -> None:
         time = 0.0
         for output in outputs:
             for segment in output.segments:
-                assert time <= segment.start < segment.end <= one.seconds
+                assert time <= segment.start < segment.end <= round(one.seconds, 3)
                 time = segment.end
         assert outputs[-1].stats.start + outputs[-1].stats.seconds == pytest.approx(one.seconds)
     assert any(output.segments for outputs in alone.values() for output in outputs)
@@ -214,7 +215,7 @@ def test_neither_language_nor_speech_is_judged_by_the_prompt(short: Path) -> Non
     plain, prompted = (outputs_by_job(run(short, [job(0, samples, way)]))[0] for way in ways)
     assert plain[0].language == prompted[0].language
     assert plain[0].segments[0].no_speech_prob == pytest.approx(prompted[0].segments[0].no_speech_prob, abs=1e-6)
-    assert plain[0].segments[0].text != prompted[0].segments[0].text
+    assert told(plain) != told(prompted)
 
 
 def test_random_keys_follow_the_prompt(short: Path) -> None:
@@ -370,6 +371,46 @@ def test_weights_of_nan_fail_all_that_is_heard(tmp_path: Path) -> None:
     events = run(directory, [job(0, noise(RATE)), job(1, silence(RATE)), job(2, noise(40 * RATE))])
     assert {event.job_id for event in events if isinstance(event, JobFailed)} == {0, 2}
     assert [event.job_id for event in events if isinstance(event, Output)] == [1]
+
+
+def test_nan_in_a_later_window_fails_it_there_and_what_came_before_is_out(short: Path) -> None:
+    samples, broken = noise(50 * RATE), noise(50 * RATE)
+    broken[35 * RATE] = np.nan
+    jobs = [job(0, broken, SAMPLED), job(1, samples, SAMPLED), job(2, noise(3 * RATE), SAMPLED)]
+    events = run(short, jobs, 3)
+    whole = outputs_by_job([event for event in events if isinstance(event, Output)])
+    (failed,) = [event for event in events if isinstance(event, JobFailed)]
+    said = re.fullmatch(r"the model gave NaN for the window at (\d+\.\d) s", failed.cause)
+    assert said
+    assert (failed.job_id, 5 < float(said[1]) <= 35) == (0, True)
+    # Windows that do not reach the fault say what they say in the same recording without it.
+    assert told(whole[0]) == told(whole[1])[: len(whole[0])]
+    assert all(output.stats.start + output.stats.seconds <= 35 for output in whole[0])
+    assert whole[1][-1].last
+    assert whole[2][-1].last
+
+
+def no_timestamp(logits: mx.array, begin: int) -> mx.array:
+    return mx.where(mx.arange(logits.shape[-1]) >= begin, -mx.inf, logits)
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [no_timestamp, lambda logits, _: logits * mx.nan, lambda logits, _: logits * mx.inf],
+    ids=["no timestamp is possible", "nan", "infinite"],
+)
+def test_logits_that_leave_no_choice_never_become_a_text(
+    short: Path, monkeypatch: pytest.MonkeyPatch, hostile: Callable[[mx.array, int], mx.array]
+) -> None:
+    """A rule that blocks all, and takes the first token for the best, makes texts of "!"."""
+    logits, begin = network.Decoder.logits, TOKEN_IDS["<|0.00|>"]
+    monkeypatch.setattr(network.Decoder, "logits", lambda self, hidden: hostile(logits(self, hidden), begin))
+    jobs = [job(number, noise(count), SAMPLED) for number, count in enumerate((RATE, 31 * RATE, 2000))]
+    events = run(short, jobs, 2)
+    assert sorted((event.job_id, event.cause) for event in events if isinstance(event, JobFailed)) == [
+        (number, "the model gave NaN for the window at 0.0 s") for number in range(3)
+    ]
+    assert not any(isinstance(event, Output) for event in events)
 
 
 def test_a_language_that_the_model_lacks_fails_its_recording(short: Path) -> None:
@@ -542,7 +583,8 @@ def test_no_memory_for_so_many_rows(
         found = outputs_by_job(list(engine.run(Given(recordings()), lambda live: 4)))
         assert engine.readings().shortages == shortage.refusals
     assert {number: told(outputs) for number, outputs in found.items()} == {n: told(o) for n, o in alone.items()}
-    assert shortage.refusals >= 1
+    # With three at most, four at once are rarely asked for.
+    assert shortage.refusals >= (3 if room == 1 else 1)
 
 
 def test_memory_that_ends_in_the_middle_of_a_step(

@@ -28,33 +28,38 @@ def log_softmax(logits: Array) -> Array:
     return np.asarray(logits - top - np.log(np.exp(logits - top).sum()))
 
 
-def reference(raw: NDArray[np.float32], tokens: list[int], end: int, suppressed: tuple[int, ...] = ()) -> Array:
-    """Log-probabilities as openai/whisper's ApplyTimestampRules and SuppressTokens leave them, one row, token by token.
+def permitted(n_vocab: int, tokens: list[int], end: int, suppressed: tuple[int, ...] = ()) -> NDArray[np.bool_]:
+    """What openai/whisper's ApplyTimestampRules and SuppressTokens leave, one row, token by token, before they force.
 
-    With our own rules in the last block before forcing: no special but the end of text, no timestamp past the audio,
-    room for a closing timestamp behind an opening one.
+    With our own rules in the last block: no special but the end of text, no timestamp past the audio, room for a
+    closing timestamp behind an opening one.
     """
-    logits = raw.astype(np.float64)
-    logits[list(suppressed)] = -np.inf
+    allowed = np.ones(n_vocab, np.bool_)
+    allowed[list(suppressed)] = False
     stamps = [token for token in tokens if token >= STAMP]
     last_was_stamp = len(tokens) >= 1 and tokens[-1] >= STAMP
     before_was_stamp = len(tokens) < 2 or tokens[-2] >= STAMP
     if last_was_stamp and before_was_stamp:
-        logits[STAMP:] = -np.inf
+        allowed[STAMP:] = False
     elif last_was_stamp:
-        logits[:EOT] = -np.inf
+        allowed[:EOT] = False
     if stamps:
         closed = last_was_stamp and not before_was_stamp
-        logits[STAMP : stamps[-1] + (0 if closed else 1)] = -np.inf
+        allowed[STAMP : stamps[-1] + (0 if closed else 1)] = False
     if not tokens:
-        logits[:STAMP] = -np.inf
-        logits[STAMP + MAX_INITIAL_STAMP + 1 :] = -np.inf
+        allowed[:STAMP] = False
+        allowed[STAMP + MAX_INITIAL_STAMP + 1 :] = False
 
-    logits[EOT + 1 : STAMP] = -np.inf
-    logits[STAMP + end + 1 :] = -np.inf
+    allowed[EOT + 1 : STAMP] = False
+    allowed[STAMP + end + 1 :] = False
     if last_was_stamp and not before_was_stamp:
-        logits[STAMP + end :] = -np.inf
+        allowed[STAMP + end :] = False
+    return allowed
 
+
+def reference(raw: NDArray[np.float32], tokens: list[int], end: int, suppressed: tuple[int, ...] = ()) -> Array:
+    """Log-probabilities of what is permitted, a timestamp forced where together they outweigh any word."""
+    logits = np.where(permitted(len(raw), tokens, end, suppressed), raw.astype(np.float64), -np.inf)
     scores = log_softmax(logits)
     if np.logaddexp.reduce(scores[STAMP:]) > scores[:STAMP].max():
         logits[:STAMP] = -np.inf
@@ -120,11 +125,74 @@ def check_text(tokens: list[int], end: int) -> None:
     kinds = "".join("S" if token >= STAMP else "E" if token == EOT else "T" for token in tokens)
     assert re.fullmatch(r"(ST+S)*(ST*)?E?", kinds), kinds
     stamps = [token - STAMP for token in tokens if token >= STAMP]
+    if not tokens:
+        return
     assert stamps[0] <= min(end, MAX_INITIAL_STAMP)
     assert stamps == sorted(stamps)
     assert stamps[-1] <= end
     assert all(start < stop for start, stop in zip(stamps[::2], stamps[1::2], strict=False))
     assert not any(EOT < token < STAMP for token in tokens)
+
+
+# Every size that float32 has, and so many of each that whole kinds of tokens are often out of reach.
+HOSTILE = (-np.inf, -np.inf, -3.4e38, -1e30, -1.0, 0.0, 1.0, 1e30, 3.4e38)
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    ends=st.lists(st.integers(0, N_STAMPS - 1), min_size=4, max_size=4),
+    sizes=st.lists(st.sampled_from(HOSTILE), min_size=3, max_size=3),
+    noisy=st.booleans(),
+)
+@settings(max_examples=40, deadline=None)
+def test_hostile_logits_leave_a_choice_or_an_error(seed: int, ends: list[int], sizes: list[float], noisy: bool) -> None:
+    """Words, end of text and timestamps are of one size each, but for some tokens of any."""
+    dice = np.random.default_rng(seed)
+    chooser, state = rules(suppressed=(3, 7)), RuleState.start(ends)
+    texts: list[list[int]] = [[] for _ in ends]
+    over = [False] * len(ends)
+    for _ in range(12):
+        raw = np.repeat(np.float32(sizes), (EOT, STAMP - EOT, N_STAMPS))[None].repeat(len(ends), axis=0)
+        odd = dice.random(raw.shape) < 0.1
+        raw[odd] = dice.choice(np.float32(HOSTILE), odd.sum())
+        gumbel = mx.array(dice.gumbel(size=raw.shape).astype(np.float32)) if noisy else None
+        tokens, logprobs = chooser.choose(mx.array(raw), state, gumbel)
+        state = state.after(tokens, STAMP)
+        for row, (token, logprob) in enumerate(zip(tokens.tolist(), logprobs.tolist(), strict=True)):
+            if over[row]:
+                continue
+            possible = permitted(N_VOCAB, texts[row], ends[row], (3, 7)) & (raw[row] > -np.inf)
+            if possible.any():
+                assert possible[token]
+                assert np.isfinite(logprob)
+                assert logprob < 1e-5
+                texts[row].append(token)
+            else:
+                assert np.isnan(logprob)
+            over[row] = token == EOT or not possible.any()
+    for text, end in zip(texts, ends, strict=True):
+        check_text(text, end)
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    said=st.sampled_from(
+        [[], [STAMP], [STAMP, 4], [STAMP, 4, 5], [STAMP, 4, STAMP + 9], [STAMP, 4, STAMP + 9, STAMP + 9]]
+    ),
+    end=st.integers(20, N_STAMPS - 1),
+)
+@settings(max_examples=40, deadline=None)
+def test_nan_is_an_error_where_it_could_be_chosen_and_unseen_elsewhere(seed: int, said: list[int], end: int) -> None:
+    dice = np.random.default_rng(seed)
+    raw = dice.standard_normal(N_VOCAB).astype(np.float32)
+    at = dice.choice(N_VOCAB)
+    poisoned = raw.copy()
+    poisoned[at] = np.nan
+    found = choose(poisoned, said, end)
+    if permitted(N_VOCAB, said, end)[at]:
+        assert np.isnan(found[1])
+    else:
+        assert found == choose(raw, said, end)
 
 
 @given(seed=st.integers(0, 2**32 - 1), end=st.integers(0, 1500))
@@ -234,6 +302,22 @@ def test_huge_logits_keep_finite_probabilities() -> None:
     logits = flat(t4=1e30, t5=-1e30, s5=-1e30)
     token, logprob = choose(logits, [STAMP], 59)
     assert (token, logprob) == (4, 0.0)
+
+
+def test_only_the_last_allowed_token_counts_however_unlikely() -> None:
+    nothing = np.full(N_VOCAB, -np.inf, np.float32)
+    for tokens, place in (([], STAMP + 3), ([STAMP], 4), ([STAMP, 4], STAMP + 9), ([STAMP, 4, STAMP + 59], EOT)):
+        logits = nothing.copy()
+        logits[place] = -3e38
+        assert choose(logits, tokens, 59) == (place, 0.0)
+
+
+@pytest.mark.parametrize("tokens", [[], [STAMP], [STAMP, 4], [STAMP, 4, STAMP + 59]])
+def test_where_all_that_is_allowed_is_impossible_no_other_word_passes_for_certain(tokens: list[int]) -> None:
+    """It was "!", the token 0, with a log-probability of +inf, which no threshold finds too low."""
+    allowed = permitted(N_VOCAB, tokens, 59)
+    assert np.isnan(choose(np.where(allowed, -np.inf, 5).astype(np.float32), tokens, 59)[1])
+    assert np.isnan(choose(np.where(allowed, np.inf, 5).astype(np.float32), tokens, 59)[1])
 
 
 # ---- NaN

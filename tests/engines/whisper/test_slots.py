@@ -236,26 +236,6 @@ def test_dead_rows_stay_inside_the_model_s_context(tmp_path: Path) -> None:
     assert slots._length == 40
 
 
-def test_memory_does_not_grow_with_the_windows(ending: Rig) -> None:
-    slots = ending.slots(2)
-    prepared = [ending.prefilled(window) for window in range(2)]
-
-    def decode(count: int) -> int:
-        for number in range(count):
-            for row in range(2):
-                sound, cache = prepared[(number + row) % 2]
-                slots.join(ending.trial(0.5 * row, number), sound, cache, 0)
-            while slots.live:
-                for trial in slots.step():
-                    slots.leave(trial)
-        mx.synchronize()
-        return mx.get_active_memory()
-
-    # The arrays keep the rows that were live last, one or two: the most of several times is compared.
-    before = max(decode(1) for _ in range(6))
-    assert max(decode(4) for _ in range(6)) <= before + 100_000
-
-
 # ---- prompts
 
 
