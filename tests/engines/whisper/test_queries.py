@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from mlxbatch.engines.whisper import network
 from mlxbatch.engines.whisper.network import KeysValues
 from mlxbatch.engines.whisper.rules import Rules
-from mlxbatch.engines.whisper.slots import PromptCache, Slots, Trial
+from mlxbatch.engines.whisper.slots import PromptCache, Slots, Sound, Trial
 from mlxbatch.engines.whisper.tokens import Vocabulary
 from mlxbatch.models.check import check_whisper
 
@@ -59,10 +59,11 @@ class Rig:
         return Trial(prompt, said.end, said.limit, heat, said.number, said.words)
 
     def join(self, slots: Slots, said: Said) -> Trial:
-        trial, cross, cache = self.trial(said), self.decoder.cross(said.audio), PromptCache()
+        trial, cache = self.trial(said), PromptCache()
+        sound = Sound.of(self.decoder.cross(said.audio), mx.zeros(said.audio.shape[1]))
         prompt = mx.array([trial.prompt])
-        self.decoder(prompt, mx.arange(prompt.shape[1])[None], cache, cross)
-        slots.join(trial, cross, cache, 0)
+        self.decoder(prompt, mx.arange(prompt.shape[1])[None], cache, sound.cross, sound.heard)
+        slots.join(trial, sound, cache, 0)
         return trial
 
     def expected(self, said: Said, trial: Trial) -> NDArray[np.float32]:
