@@ -8,4 +8,4 @@ from tests.kills import Victim, kill_often
 
 
 def test_killed_at_random_moments(tmp_path: Path) -> None:
-    kill_often(Victim(tmp_path, 30), 6, print)
+    kill_often(Victim(tmp_path, 24), 4, print)

@@ -1,9 +1,11 @@
-"""The program on real weights, end to end: thirteen recordings, all formats, and the runs after the first."""
+"""The program on real weights, end to end: thirteen recordings, all formats, the runs after the first, one by one."""
 
 from __future__ import annotations
 
 import csv
 import json
+import random
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from jsonschema import Draft202012Validator
 from mlxbatch.quality import wer
 from mlxbatch.writers import WRITERS
 from mlxbatch.writers.schema import schema_text
+from tests.near_ties import close
 
 from .conftest import ROOT, Ran, finish, program
 
@@ -50,6 +53,22 @@ def test_thirteen_recordings_from_end_to_end(whisper_base: Path) -> None:
         assert Path(f"out/{name}.txt").read_text("utf-8") == texts[name]
         assert Path(f"out/{name}.vtt").read_text("utf-8").startswith("WEBVTT\n\n00:00")
         json_is_as_its_schemas_say(name)
+    the_same_one_by_one(wanted)
+
+
+def the_same_one_by_one(names: Iterable[str]) -> None:
+    """The shortest of them in a batch of one, named in any order: the bytes are those of the run over all."""
+    paths = sorted((EXAMPLES / f"{name}.wav" for name in names), key=lambda path: path.stat().st_size)[:6]
+    random.Random(1).shuffle(paths)
+    asked = ("--batch-size", "1", "--workers", "0", "--language", "en", "--format", "txt,srt,json")
+    ran = finish(program("transcribe", *paths, "-o", "alone", "--offline", *asked), timeout=500)
+    assert ran.code == 0, ran.err
+    for path in paths:
+        beside, alone = (Path("out", *path.relative_to(EXAMPLES).parts), Path("alone", path.name))
+        for form in (".txt", ".srt"):
+            assert alone.with_suffix(form).read_bytes() == beside.with_suffix(form).read_bytes()
+        records = [json.loads(one.with_suffix(".json").read_text("utf-8")) for one in (alone, beside)]
+        assert close(*records), path.name
 
 
 def json_is_as_its_schemas_say(name: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import random
 from collections.abc import Sequence
 from contextlib import closing
@@ -20,7 +19,7 @@ from mlxbatch.types import Item, TranscribeOptions
 from tests.cli.conftest import ROOT, finish, program
 from tests.engines.whisper.parts import job
 from tests.jobs import Given
-from tests.near_ties import watched
+from tests.near_ties import close, watched
 
 CORPUS = ROOT.parent / "shared" / "data"
 # How many of each kind: sentences, prompts and calls of the telephone, languages, codecs, noise; some are long.
@@ -29,8 +28,6 @@ KINDS = {
     "call": 1, "diarization": 1,
 }  # fmt: skip
 LONGEST = 60.0  # seconds
-# Log-probabilities and the like, which a batch's rounding reaches; times and texts are as they are.
-TOLERANCE = 2e-3
 # Of all windows, so many at most may say something else, each where two tokens were as likely.
 DIFFERING = 0.01
 
@@ -59,7 +56,7 @@ class Told:
 def transcribe(paths: Sequence[Path], out: Path, batch_size: int) -> Told:
     """One run of the program over these paths, in this order."""
     listed = out.with_suffix(".list")
-    listed.write_text("".join(f"{path}\n" for path in paths), "utf-8")
+    listed.write_text("".join(f"{CORPUS / path}\n" for path in paths), "utf-8")
     where = ("--files-from", listed, "--root", CORPUS, "-o", out, "--offline", "--json", "--quiet")
     command = ("transcribe", *where, "--format", "txt,srt,json", "--batch-size", str(batch_size))
     ran = finish(program(*command, XDG_CONFIG_HOME=str(out / "config")), timeout=3000)
@@ -79,17 +76,6 @@ def in_other_company(paths: Sequence[Path], out: Path, batch_size: int) -> Told:
         {path: record for part in parts for path, record in part.records.items()},
         sum(part.windows for part in parts),
     )
-
-
-def close(one: Any, other: Any) -> bool:
-    """Whether two records are the same, numbers within the tolerance."""
-    if isinstance(one, float) and isinstance(other, float):
-        return math.isclose(one, other, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(close(one[key], other[key]) for key in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(close, one, other))
-    return bool(one == other)
 
 
 @pytest.mark.soak
