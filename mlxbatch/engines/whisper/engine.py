@@ -80,6 +80,7 @@ class WhisperEngine:
         assert spec.model is not None
         files = check_whisper(spec.model)
         self._spec, self._dims = spec, files.dims
+        self._memory = footprint.Memory(files.dims, spec)
         self._dtype: mx.Dtype = getattr(mx, spec.dtype)
         self._abilities = Abilities.read(spec.model)
         self._vocabulary, self._languages = self._abilities.vocabulary, self._abilities.languages
@@ -169,9 +170,10 @@ class WhisperEngine:
         self._taken: list[Window] = []  # encoded, not yet seated
 
     def need(self, seconds: float) -> int:
-        """See footprint.need."""
-        listens = self._spec.vad is not None
-        return footprint.need(self._dims, seconds, self._dtype.size, tiled=not kernels.on_gpu(), listens=listens)
+        return self._memory.need(seconds)
+
+    def working(self, longest: float) -> int:
+        return self._memory.working(longest)
 
     def weights(self) -> int:
         return self._residency.resident.bytes
