@@ -36,7 +36,7 @@ from mlxbatch.engines.whisper.rules import Rules, RuleState  # noqa: E402
 from mlxbatch.engines.whisper.windows import FRAME_SAMPLES, WINDOW_STAMPS  # noqa: E402
 from mlxbatch.models.check import check_whisper  # noqa: E402
 
-# The self-attention cache of a short text; see slots.CACHE_LENGTHS.
+# The self-attention cache of a short text; see layout.CACHE_LENGTHS.
 CACHE_LENGTH = 64
 Work = Callable[[], object]
 

@@ -60,19 +60,19 @@ def wired_limit(value: str, weights: int, recommended: int) -> int | None:
     return min(wanted, recommended)
 
 
-def planning_budget(limit: int, weights: int) -> int:
-    """Bytes left for batches: 80 % of the limit less the weights, 0 when the weights alone are over it."""
-    return max(0, int(PLANNING_SHARE * limit) - weights)
+def planning_budget(limit: int, fixed: int) -> int:
+    """Bytes left for rows: 80 % of the limit less `fixed`, the weights and Engine.working; 0 when that is over it."""
+    return max(0, int(PLANNING_SHARE * limit) - fixed)
 
 
-def slots(limit: int, weights: int, need_per_row: int, batch_size: int) -> int:
+def slots(limit: int, fixed: int, need_per_row: int, batch_size: int) -> int:
     """How many rows may be in a batch at once, from 1 to `batch_size`.
 
     One row is always tried, even where the budget says it will not fit: the estimate errs on the safe side.
     """
     if need_per_row <= 0:
         return max(1, batch_size)
-    return max(1, min(batch_size, planning_budget(limit, weights) // need_per_row))
+    return max(1, min(batch_size, planning_budget(limit, fixed) // need_per_row))
 
 
 def machine_memory(proc: Path = Path("/proc"), cgroups: Path = Path("/sys/fs/cgroup")) -> int:

@@ -41,3 +41,12 @@ class Context:
         """The positions after so many whole frames, in stretches for which one stands."""
         first, last = frames // FRAMES_PER_POSITION, WINDOW_FRAMES // FRAMES_PER_POSITION
         return [range(start, min(start + self.stride, last)) for start in range(first, last, self.stride)]
+
+    def positions(self, frames: int) -> int:
+        """How many positions the encoder has of a window that has so many frames of its own."""
+        whole = self.frames(frames)
+        return whole // FRAMES_PER_POSITION + len(self.stretches(whole))
+
+
+# Every window with all of its 30 s.
+FULL = Context(bucket=WINDOW_FRAMES / 100)

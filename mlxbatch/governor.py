@@ -53,12 +53,15 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What the engine may hold: bytes of the limit and of its weights, rows at most and to begin with."""
+    """What the engine may hold: bytes of the limit, of its weights, and those that work takes whatever the rows
+    (Engine.working); rows at most and to begin with.
+    """
 
     limit: int
     weights: int
     most_rows: int
     rows: int
+    working: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,14 +135,16 @@ class Governor:
     def _learn(self, used: int, live: int) -> None:
         """How far off predictions were: up at once, down slowly."""
         if live and self._need:
-            seen = max(0, used - self.room.weights) / (live * self._need)
+            predicted = self.room.working + live * self._need
+            seen = max(0, used - self.room.weights) / predicted
             self._correction = min(4.0, max(seen, 0.9 * self._correction + 0.1 * seen, 0.1))
 
     def _predicted_rows(self, limit: int) -> int:
         """Rows whose corrected need fits below 80 % of `limit` bytes, 1 at least."""
         if not self._need:
             return self.room.most_rows
-        fitting = (HOLD * limit - self.room.weights) / (self._need * self._correction)
+        rest = HOLD * limit - self.room.weights - self.room.working
+        fitting = rest / (self._need * self._correction)
         return max(1, min(self.room.most_rows, int(fitting)))
 
     # ---- which step

@@ -23,7 +23,7 @@ _RUNS = 10
 class Group:
     """A plan's group: seconds of each recording, and its rows; `padded` with each row as long as the longest.
 
-    `memory` is the bytes that it takes with the weights, None where the engine cannot tell.
+    `memory` is the bytes that it takes, the weights and the work at hand with them, None where the engine cannot tell.
     """
 
     number: int
@@ -54,7 +54,7 @@ def groups(planned: Sequence[Planned], footprint: Footprint | None) -> list[Grou
     for number, members in enumerate(plan.grouped(planned), 1):
         lengths = tuple(one.probed.seconds for one in members)
         needs = [one.rows * footprint.need(one.probed.seconds) for one in members] if footprint else []
-        memory = footprint.weights + sum(needs) if footprint else None
+        memory = footprint.group(needs, max(lengths)) if footprint else None
         found.append(Group(number, lengths, tuple(one.rows for one in members), memory))
     return found
 

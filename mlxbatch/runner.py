@@ -171,8 +171,10 @@ class _Run:
     def _plan(self, host: EngineHost, probed: Sequence[Probed], loaded: Loaded) -> tuple[list[Planned], Room]:
         """The order, the groups, and how many rows memory allows at once."""
         lengths = sorted({one.seconds for one in probed})
-        self._needs = dict(zip(lengths, host.needs(lengths), strict=True))
-        fits = budget.planning_budget(loaded.memory_limit, loaded.weights)
+        needs = host.needs(lengths)
+        self._needs = dict(zip(lengths, needs.sizes, strict=True))
+        fixed = loaded.weights + needs.working
+        fits = budget.planning_budget(loaded.memory_limit, fixed)
         planned: list[Planned] = []
         for part in _parted(probed, lambda one: key_of(one.item) in self._given_up):
             size, rows_of = self.settings.batch_size, self.settings.rows
@@ -180,8 +182,8 @@ class _Run:
             first = planned[-1].group + 1 if planned else 0
             planned += [replace(one, group=first + one.group) for one in groups]
         largest = max(self._needs.values(), default=0)
-        rows = budget.slots(loaded.memory_limit, loaded.weights, largest, self.settings.batch_size)
-        return planned, Room(loaded.memory_limit, loaded.weights, self.settings.batch_size, rows)
+        rows = budget.slots(loaded.memory_limit, fixed, largest, self.settings.batch_size)
+        return planned, Room(loaded.memory_limit, loaded.weights, self.settings.batch_size, rows, needs.working)
 
     def _run(
         self, host: EngineHost, planned: Sequence[Planned], suspects: Sequence[Item], overseer: Overseer

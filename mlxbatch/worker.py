@@ -82,7 +82,10 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
+    """Engine.need of each length that was asked for, and Engine.working with the longest of them: bytes."""
+
     sizes: list[int]
+    working: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +188,8 @@ def _serve(engine: Engine, receive: Callable[[], Command], send: Callable[[Reply
         command = receive()
         match command:
             case AskNeeds(seconds):
-                send(Needs([engine.need(length) for length in seconds]))
+                sizes = [engine.need(length) for length in seconds]
+                send(Needs(sizes, engine.working(max(seconds, default=0.0))))
             case Run(jobs=jobs):
                 assert jobs is not None
                 for output in engine.run(jobs, lambda live: allowed.admit(live, engine.reclaim)):

@@ -134,6 +134,14 @@ def test_predictions_that_were_too_high_are_lowered_with_time() -> None:
     assert ship.allowance.rows == 64
 
 
+def test_what_rows_do_not_change_is_not_laid_at_their_door() -> None:
+    """3 GB of work whatever the rows, and nearly half a GB for each: 7 GB below 80 % are room for eight, not for 14."""
+    ship = Ship(room=Room(limit=10 * GB, weights=GB, most_rows=16, rows=1, working=3 * GB))
+    for _ in range(8):
+        ship.see(4.0 + 0.45 * ship.allowance.rows, live=ship.allowance.rows)
+    assert (ship.governor.step, ship.allowance.rows) == ("open", 8)
+
+
 def test_live_rows_are_not_sent_back_for_a_prediction() -> None:
     ship = Ship()
     ship.governor.needs(4 * GB)

@@ -27,7 +27,7 @@ from mlxbatch.errors import DeviceLost, ItemError, SetupError, UsageError
 from mlxbatch.flight import PATIENCE
 from mlxbatch.host import Changed, ChildHost, EngineHost, Kind, make_host
 from mlxbatch.types import Allowance, Job, JobFailed, Output
-from mlxbatch.worker import SLAB_SAMPLES, Beat, Event, Loaded, NoMoreJobs
+from mlxbatch.worker import SLAB_SAMPLES, Beat, Event, Loaded, Needs, NoMoreJobs
 from tests.jobs import RATE, Given, job
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -128,8 +128,8 @@ def test_every_reply_has_readings(opened: Open, kind: Kind) -> None:
 def test_needs(opened: Open, kind: Kind) -> None:
     host = opened(kind)
     host.load()
-    assert host.needs([]) == []
-    assert host.needs([1.0, 0.0, 2.5]) == [BYTES_PER_SECOND, 0, 5 * BYTES_PER_SECOND // 2]
+    assert host.needs([]) == Needs([], 0)
+    assert host.needs([1.0, 0.0, 2.5]).sizes == [BYTES_PER_SECOND, 0, 5 * BYTES_PER_SECOND // 2]
 
 
 @both
@@ -146,7 +146,7 @@ def test_one_run_after_another(opened: Open, kind: Kind) -> None:
     host.load()
     for _ in range(3):
         assert outcome(events_of(host, Given(run_one), 4)) == ([0, 1, 2], {})
-        assert host.needs([1.0]) == [BYTES_PER_SECOND]
+        assert host.needs([1.0]).sizes == [BYTES_PER_SECOND]
 
 
 def test_the_child_hears_of_the_end_while_it_works(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -417,7 +417,7 @@ def test_patience_is_not_worn_out_before_anybody_asks() -> None:
         time.sleep(3)
         host.load()
         time.sleep(2)
-        assert host.needs([1.0]) == [BYTES_PER_SECOND]
+        assert host.needs([1.0]).sizes == [BYTES_PER_SECOND]
         time.sleep(2)
         happenings = list(host.run(Given([job(0)]), Allowance(1)))
     finally:

@@ -43,6 +43,8 @@ def test_a_group_s_memory_is_the_weights_and_what_its_recordings_need() -> None:
     first, second = groups(planned((30.0, 20.0), (5.0,)), footprint)
     assert (first, first.seconds, first.padded) == (Group(1, (30.0, 20.0), (1, 1), 1500), 50.0, 60.0)
     assert (second, second.seconds, second.padded) == (Group(2, (5.0,), (1,), 1050), 5.0, 5.0)
+    working = Footprint(1000, footprint.need, lambda longest: int(longest))
+    assert [group.memory for group in groups(planned((30.0, 20.0), (5.0,)), working)] == [1530, 1055]
     assert [group.memory for group in groups(planned((1.0,)), None)] == [None]
     assert groups([], footprint) == []
 

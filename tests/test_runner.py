@@ -43,7 +43,7 @@ from mlxbatch.types import (
     Skipped,
     WindowStats,
 )
-from mlxbatch.worker import Event, Loaded
+from mlxbatch.worker import Event, Loaded, Needs
 from mlxbatch.writers.plain import render_txt
 
 RATE = 16_000
@@ -454,8 +454,8 @@ class Scripted(EngineHost):
     def load(self) -> Loaded:
         return Loaded(0, 10**9, RATE, Readings())
 
-    def needs(self, seconds: Sequence[float]) -> list[int]:
-        return [1 for _ in seconds]
+    def needs(self, seconds: Sequence[float]) -> Needs:
+        return Needs([1 for _ in seconds], 0)
 
     def allow(self, allowance: Allowance) -> None:
         pass

@@ -160,7 +160,8 @@ def _plan(
     size = request.profile.transcribe.batch_size
     if footprint is None or limit is None:
         return plan(probed, batch_size=size, need=lambda seconds: 0, budget=0, rows=rows_of)
-    fits = budget.planning_budget(limit, footprint.weights)
+    longest = max((one.seconds for one in probed), default=0.0)
+    fits = budget.planning_budget(limit, footprint.weights + footprint.working(longest))
     return plan(probed, batch_size=size, need=footprint.need, budget=fits, rows=rows_of)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from mlxbatch import blas, words
 from mlxbatch.cli.log import Level
 from mlxbatch.discover import Found, discover
-from mlxbatch.encoder_context import Context
+from mlxbatch.encoder_context import FULL, Context
 from mlxbatch.engines.base import EngineSpec
 from mlxbatch.engines.families import WHISPER, Family, family_of, heeded, ignored, refuse, require
 from mlxbatch.engines.registry import DETECTING, VERSIONS
@@ -183,7 +183,7 @@ def engine_spec(request: Request, chosen: Chosen) -> EngineSpec:
         dtype=settings.dtype,
         bits=None if settings.bits == "none" else settings.bits,
         segment_seconds=settings.segment_seconds,
-        context=encoder_context(request.profile),
+        context=FULL if settings.encoder_context == "full" else encoder_context(request.profile),
         words=request.options.words,
         encode_rows=settings.encode_rows,
         encode_streams=settings.encode_streams,

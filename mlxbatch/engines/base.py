@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -64,11 +64,16 @@ class EngineSpec:
 class Footprint:
     """What an engine will say of its memory, told from its model's files before it is built: bytes.
 
-    `weights` and `need` are those of Engine.
+    `weights`, `need` and `working` are those of Engine.
     """
 
     weights: int
     need: Callable[[float], int]
+    working: Callable[[float], int] = lambda longest: 0
+
+    def group(self, needs: Iterable[int], longest: float) -> int:
+        """Bytes that rows with these needs take together, weights and all."""
+        return self.weights + self.working(longest) + sum(needs)
 
 
 class Engine(Protocol):
@@ -78,6 +83,10 @@ class Engine(Protocol):
 
     def need(self, seconds: float) -> int:
         """Bytes that one job of this length adds while it runs, weights not counted."""
+        ...
+
+    def working(self, longest: float) -> int:
+        """Bytes that a run takes besides, however many jobs are at work, where the longest has so many seconds."""
         ...
 
     def weights(self) -> int:

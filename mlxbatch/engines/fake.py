@@ -30,6 +30,7 @@ class FakeSettings:
     seconds_per_batch: float = 0.0
     memory: int | None = None
     weights: int = 0
+    working: int = 0
     bytes_per_second: int = BYTES_PER_SECOND
     memory_limit: int = 4 * 10**9
     padding: str = "fixed"
@@ -49,7 +50,7 @@ class FakeSettings:
 def footprint(spec: EngineSpec) -> Footprint:
     """What the fake will say of its memory."""
     settings = FakeSettings(**spec.extra)
-    return Footprint(settings.weights, settings.need)
+    return Footprint(settings.weights, settings.need, lambda longest: settings.working)
 
 
 class FakeEngine:
@@ -70,6 +71,9 @@ class FakeEngine:
 
     def need(self, seconds: float) -> int:
         return self._settings.need(seconds)
+
+    def working(self, longest: float) -> int:
+        return self._settings.working
 
     def weights(self) -> int:
         return self._settings.weights

@@ -10,7 +10,7 @@ from typing import Literal, TypeVar
 from mlxbatch.engines.base import EngineSpec, Jobs
 from mlxbatch.errors import DeviceLost
 from mlxbatch.types import Allowance
-from mlxbatch.worker import Beat, Event, Loaded, Raised
+from mlxbatch.worker import Beat, Event, Loaded, Needs, Raised
 
 R = TypeVar("R")
 
@@ -46,8 +46,8 @@ class EngineHost(ABC):
         """Wait until the engine is loaded; raises what loading raised."""
 
     @abstractmethod
-    def needs(self, seconds: Sequence[float]) -> list[int]:
-        """`Engine.need` for each length, in bytes."""
+    def needs(self, seconds: Sequence[float]) -> Needs:
+        """`Engine.need` for each length, and `Engine.working` with the longest."""
 
     @abstractmethod
     def run(self, jobs: Jobs, allowance: Allowance) -> Generator[Happening, None, None]:

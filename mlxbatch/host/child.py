@@ -118,10 +118,10 @@ class ChildHost(EngineHost):
         """Progress that only beats tell of."""
         return self._watchdog.seen
 
-    def needs(self, seconds: Sequence[float]) -> list[int]:
+    def needs(self, seconds: Sequence[float]) -> Needs:
         self._watchdog.begin()
         self._send(worker.AskNeeds(list(seconds)))
-        return expect(self._answer(), Needs).sizes
+        return expect(self._answer(), Needs)
 
     def close(self) -> None:
         if self._generation == 0:

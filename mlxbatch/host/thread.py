@@ -43,9 +43,9 @@ class ThreadHost(EngineHost):
     def load(self) -> Loaded:
         return expect(self._answer(), Loaded)
 
-    def needs(self, seconds: Sequence[float]) -> list[int]:
+    def needs(self, seconds: Sequence[float]) -> Needs:
         self._commands.put(worker.AskNeeds(list(seconds)))
-        return expect(self._answer(), Needs).sizes
+        return expect(self._answer(), Needs)
 
     def _answer(self) -> Reply:
         while isinstance(reply := self._replies.get(), Beat):

@@ -56,9 +56,10 @@ def stream(
     host.start()
     loaded = host.load()
     watcher.loaded(loaded)
-    (need,) = host.needs([settings.length.longest])
-    rows = budget.slots(loaded.memory_limit, loaded.weights, need, settings.batch_size)
-    room = Room(loaded.memory_limit, loaded.weights, settings.batch_size, rows)
+    needs = host.needs([settings.length.longest])
+    (need,), fixed = needs.sizes, loaded.weights + needs.working
+    rows = budget.slots(loaded.memory_limit, fixed, need, settings.batch_size)
+    room = Room(loaded.memory_limit, loaded.weights, settings.batch_size, rows, needs.working)
     # Of a stream nobody keeps the text: another model would go on in the middle of it.
     oversight = replace(settings.oversight, policy=replace(settings.oversight.policy, fallback=False))
     overseer = Overseer(host, loaded, room, oversight, watcher.event, look=read_machine)

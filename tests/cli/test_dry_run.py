@@ -76,11 +76,11 @@ def test_groups_have_their_lengths_padding_and_memory(run: Run, fake: Fake) -> N
     assert (plan["weights_bytes"], plan["memory_bytes"], plan["limit_bytes"]) == (7_000_000, 12_000_000, 20_000_000)
 
 
-@pytest.mark.parametrize("limit", [100_000_000, 14_000_000, 12_500_000])
+@pytest.mark.parametrize("limit", [100_000_000, 17_000_000, 14_000_000, 12_500_000])
 def test_the_groups_are_those_of_the_run(run: Run, fake: Fake, limit: int) -> None:
     for number in range(6):
         write(IN / f"more/{number}.wav", noise(0.5 + number / 4, number))
-    fake |= {"weights": 5_000_000, "bytes_per_second": 1_000_000, "memory_limit": limit}
+    fake |= {"weights": 4_000_000, "working": 1_000_000, "bytes_per_second": 1_000_000, "memory_limit": limit}
     arguments = ("--batch-size", "4", "--memory-limit", f"{limit}B")
     planned = plan_of(run(*arguments, "--dry-run", "--json"))
     assert run(*arguments).code == 0

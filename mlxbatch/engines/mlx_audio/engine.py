@@ -127,6 +127,9 @@ class MlxAudioEngine:
             self._sizes, seconds, self._piece, self.sample_rate, self._item, tiled=tiled, listens=listens
         )
 
+    def working(self, longest: float) -> int:
+        return 0  # a batch is all that it works on
+
     def weights(self) -> int:
         return self._residency.resident.bytes
 

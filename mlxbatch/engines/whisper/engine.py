@@ -86,6 +86,7 @@ class WhisperEngine:
         self._spec, self._dims = spec, files.dims
         self._dtype: mx.Dtype = getattr(mx, spec.dtype)
         self._heads = alignment_heads(spec.model, files.dims)
+        self._memory = footprint.Memory(files.dims, spec, len(self._heads) if spec.words else 0)
         self._abilities = Abilities.read(spec.model)
         self._vocabulary, self._languages = self._abilities.vocabulary, self._abilities.languages
         self._config, self._weight_files = json.loads(files.config.read_text("utf-8")), list(files.weights)
@@ -185,10 +186,10 @@ class WhisperEngine:
         self._taken: list[Window] = []  # encoded, not yet seated
 
     def need(self, seconds: float) -> int:
-        """See footprint.need."""
-        listens = self._spec.vad is not None
-        heads, tiled = len(self._heads) if self._spec.words else 0, not kernels.on_gpu()
-        return footprint.need(self._dims, seconds, self._dtype.size, tiled=tiled, listens=listens, heads=heads)
+        return self._memory.need(seconds)
+
+    def working(self, longest: float) -> int:
+        return self._memory.working(longest)
 
     def weights(self) -> int:
         return self._residency.resident.bytes
@@ -238,7 +239,7 @@ class WhisperEngine:
 
     def _encode(self, admit: Admit) -> None:
         """Have waiting windows encoded: those for which there is a slot, and a few more for those that come free."""
-        ahead = self._ahead_of_slots if self._limit == self._spec.batch_size else 0
+        ahead = footprint.encoded_ahead(self._spec) if self._limit == self._spec.batch_size else 0
         # What is encoded ahead counts for no live row, so that it keeps none from its place.
         live = max(len(self._seated), self._busy - ahead)
         allowed = min(admit(live), self._limit)
@@ -250,11 +251,6 @@ class WhisperEngine:
         self._encoders.put(self._listen, [one.window for one in taken], self._queue.features(taken))
         self._spans += self._queue.spans
         self._queue.spans.clear()
-
-    @property
-    def _ahead_of_slots(self) -> int:
-        """Windows that are encoded before there is a slot: what keeps the encoder at work while all slots decode."""
-        return max(self._encoders.room, self._spec.batch_size // 2)
 
     def _listen(self, mel: mx.array) -> Sound:
         """What the decoder is to hear of these log-mels [n, frames, n_mels]."""

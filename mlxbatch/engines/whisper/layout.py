@@ -14,6 +14,12 @@ from typing import Any
 
 from mlxbatch.models.weights import Shape
 
+# Lengths of the self-attention cache, and the model's context last. Few shapes, so that MLX's buffer cache stays small;
+# short texts pay for 64 only.
+CACHE_LENGTHS = (64, 128, 256)
+# Start of transcript, language and task: a prompt without text before it.
+BARE = 3
+
 CONV_KERNEL = 3
 MLP_RATIO = 4
 CONV_WEIGHTS = frozenset({"encoder.conv1.weight", "encoder.conv2.weight"})

@@ -10,15 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mlxbatch.engines.whisper.heads import Head
+from mlxbatch.engines.whisper.layout import BARE, CACHE_LENGTHS
 from mlxbatch.engines.whisper.network import Decoder, KeysValues
 from mlxbatch.engines.whisper.queries import KeptQueries
 from mlxbatch.engines.whisper.rules import Rules, RuleState, put
-
-# Lengths of the self-attention cache, and the model's context last. Few shapes, so that MLX's buffer cache stays small;
-# short texts pay for 64 only.
-CACHE_LENGTHS = (64, 128, 256)
-# Start of transcript, language and task: a prompt without text before it.
-BARE = 3
 
 
 @dataclass(eq=False)
