@@ -113,7 +113,7 @@ def run(arguments: Sequence[str]) -> str:
 def run_bare(source: Path, output: Path) -> float:
     """The runner with the engine on a thread and the same profile: seconds from the plan to the last result."""
     from mlxbatch import runner
-    from mlxbatch.cli.request import choose, engine_spec
+    from mlxbatch.cli.request import Flags, Request, Where, choose, engine_spec
     from mlxbatch.discover import discover
     from mlxbatch.governor import Room
     from mlxbatch.host import make_host
@@ -142,7 +142,9 @@ def run_bare(source: Path, output: Path) -> float:
         def planned(self, planned: Sequence[Planned]) -> None:
             self.began = time.monotonic()
 
-    profile = load(None).profile
+    loaded = load(None)
+    profile, where = loaded.profile, Where((source,), None, None, output)
+    request = Request(where, Flags(), loaded, "en", ("txt",))
     settings = RunSettings(
         output,
         ("txt",),
@@ -153,7 +155,7 @@ def run_bare(source: Path, output: Path) -> float:
         workers=profile.pipeline.workers,
     )
     runner.Overseer = Blind  # type: ignore[attr-defined,assignment]
-    host = make_host(engine_spec(profile, choose(MODEL, offline=False, say=lambda text: None)), "thread")
+    host = make_host(engine_spec(request, choose(MODEL, offline=False, say=lambda text: None)), "thread")
     items, watch, ended = discover([source], output=output).items, Stopwatch(), 0.0
     with Ledger.open(output) as ledger:
         for result in transcribe(items, [host], ledger, settings, watch):
