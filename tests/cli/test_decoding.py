@@ -193,7 +193,9 @@ def test_the_model_that_takes_over_is_asked_too(cli: Cli, model: Path, place: Pa
 def test_a_model_that_translates_badly_is_noted(
     cli: Cli, model: Path, monkeypatch: pytest.MonkeyPatch, dry: tuple[str, ...]
 ) -> None:
-    monkeypatch.setattr("mlxbatch.engines.whisper.abilities._TURBO", (2, 2))  # layers of the tiny model
+    dims = json.loads((model / "config.json").read_text("utf-8"))
+    layers = (dims["n_audio_layer"], dims["n_text_layer"])
+    monkeypatch.setattr("mlxbatch.engines.whisper.abilities._TURBO", layers)
     (Path("in") / "a.wav").rename("a.wav")
     shutil.rmtree("in")
     command = ("transcribe", "a.wav", "-o", "out", "--model", "model", "--offline")

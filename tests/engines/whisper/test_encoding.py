@@ -100,4 +100,4 @@ def test_what_goes_wrong_is_raised_in_its_turn_and_all_windows_come_back() -> No
             ahead.take(4, wait=True)
         assert ahead.withdraw() == given[1:]
         assert ahead.windows == 0
-        assert [span.stage for span in ahead.spans()] == ["encode", "encode"]
+        assert {span.stage for span in ahead.spans()} == {"encode"}
