@@ -117,7 +117,7 @@ def logsumexp(x: mx.array, top: mx.array | None = None) -> mx.array:
     top = mx.max(x, axis=-1) if top is None else top
     # A row of -inf would give -inf - -inf = NaN: shift it by nothing instead.
     safe = mx.where(top == -mx.inf, 0.0, top)
-    total = mx.sum(exp2(x * LOG2E - safe[..., None] * LOG2E), axis=-1)
+    total = mx.sum(exp2((x - safe[..., None]) * LOG2E), axis=-1)
     return mx.where(top == -mx.inf, top, safe + mx.log(total))
 
 

@@ -91,10 +91,10 @@ def test_speech_is_said_to_be_looked_for(short: Path, vad: Path) -> None:
         spans: list[Span] = []
         for _ in engine.run(Given([job(n, noise(12 * RATE), SPEECH_ONLY) for n in range(6)]), lambda live: 4):
             spans += engine.readings().spans
-        more = engine.need(10.0), engine.weights(), engine.pulse().progress
+        more = engine.working(10.0), engine.weights(), engine.pulse().progress
     assert {"vad", "features", "encode", "decode"} <= {span.stage for span in spans}
     with closing(made(short, None)) as engine:
-        assert more[0] > engine.need(10.0)
+        assert more[0] > engine.working(10.0)
         assert more[1] > engine.weights()
     assert more[2] > sum(span.stage == "vad" for span in spans)
 
