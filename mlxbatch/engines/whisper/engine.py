@@ -239,7 +239,9 @@ class WhisperEngine:
 
     def _encode(self, admit: Admit) -> None:
         """Have waiting windows encoded: those for which there is a slot, and a few more for those that come free."""
-        ahead = footprint.encoded_ahead(self._spec) if self._limit == self._spec.batch_size else 0
+        # As few ahead as there are few rows: whoever allows one alone is short of memory.
+        rows = min(admit(len(self._seated)), self._limit)
+        ahead = max(0, min(footprint.encoded_ahead(self._spec), rows - 1))
         # What is encoded ahead counts for no live row, so that it keeps none from its place.
         live = max(len(self._seated), self._busy - ahead)
         allowed = min(admit(live), self._limit)
