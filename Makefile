@@ -14,7 +14,8 @@ help:
 	@echo "make test    install what the tests need and run them (real weights, under 12 minutes)"
 	@echo "make check   lint, format and types"
 	@echo "make bench   speed and word error rate against mlx-audio, side by side (needs ../shared/data)"
-	@echo "make soak    the long proofs: kills, full disk, a million in the ledger, 100,000 paths, 3,000 mutations, calls"
+	@echo "make soak    the long proofs: kills, full disk, a million in the ledger, 100,000 paths, 3,000 mutations, calls,"
+	@echo "             3,000 windows in the same memory, 40 recordings that say the same in any batch"
 
 demo: $(VENV)/.core openblas
 	$(BIN)/mlxbatch transcribe $(DEMO) -o $(OUT) --format txt,srt,json
