@@ -17,7 +17,8 @@ help:
 	@echo "make check   lint, format and types"
 	@echo "make bench   speed and word error rate beside mlx-audio, vayu-whisper and faster-whisper (needs ../shared/data;"
 	@echo "             BENCH='--rounds 1 --only calls' for a part); make bench-curves: time and accuracy over settings"
-	@echo "make soak    the long proofs: kills, full disk, a million in the ledger, 100,000 paths, 3,000 mutations, calls"
+	@echo "make soak    the long proofs: kills, full disk, a million in the ledger, 100,000 paths, 3,000 mutations, calls,"
+	@echo "             3,000 windows in the same memory, 40 recordings that say the same in any batch, an hour of stream"
 
 demo: $(VENV)/.core openblas
 	$(BIN)/mlxbatch transcribe $(DEMO) -o $(OUT) --format txt,srt,json

@@ -55,6 +55,7 @@ class Told:
 
 def transcribe(paths: Sequence[Path], out: Path, batch_size: int) -> Told:
     """One run of the program over these paths, in this order."""
+    out.parent.mkdir(exist_ok=True)
     listed = out.with_suffix(".list")
     listed.write_text("".join(f"{CORPUS / path}\n" for path in paths), "utf-8")
     where = ("--files-from", listed, "--root", CORPUS, "-o", out, "--offline", "--json", "--quiet")
