@@ -95,7 +95,7 @@ def unbounded(whisper_base: Path, tmp_path_factory: pytest.TempPathFactory) -> d
 
 @pytest.mark.parametrize(
     ("limit", "items", "taken"),
-    [("508MB", ITEMS, {"hold", "slow"}), ("395MB", FEW, {"shrink", "reclaim"})],
+    [("508MB", ITEMS, {"hold", "slow"}), ("440MB", FEW, {"shrink", "reclaim"})],
     ids=["lower", "upper"],
 )
 def test_a_limit_that_its_weights_nearly_fill(
@@ -113,7 +113,7 @@ def test_a_limit_that_its_weights_nearly_fill(
     order = ["open", "hold", "slow", "shrink", "reclaim"]
     assert max(map(order.index, steps)) == max(map(order.index, taken))
     shares = {facts["step"]: facts["share"] for kind, facts in listener.events if kind == "governor"}
-    assert all(share > 0.75 for share in shares.values())
+    assert all(share > 0.75 for step, share in shares.items() if step != "open")
     rows = [facts["rows"] for kind, facts in listener.events if kind == "governor"]
     assert set(rows) == {1}
 
