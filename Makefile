@@ -8,12 +8,15 @@ DEMO ?= examples/calls
 OUT ?= out
 # Options of the table of figures.
 BENCH ?=
+# Processes that run the tests: each has models of its own in memory, up to 3 GB.
+TESTS ?= 2
 
 .PHONY: help demo test check bench bench-curves soak format openblas test-packages clean
 
 help:
 	@echo "make demo    install into .venv, fetch Whisper base, transcribe $(DEMO) into $(OUT)/"
-	@echo "make test    install what the tests need and run them (real weights, under 12 minutes)"
+	@echo "make test    install what the tests need and run them (real weights, under 12 minutes;"
+	@echo "             TESTS=4: in four processes)"
 	@echo "make check   lint, format and types"
 	@echo "make bench   speed and word error rate beside mlx-audio, vayu-whisper and faster-whisper (needs ../shared/data;"
 	@echo "             BENCH='--rounds 1 --only calls' for a part); make bench-curves: time and accuracy over settings"
@@ -25,7 +28,7 @@ demo: $(VENV)/.core openblas
 	@for text in $(OUT)/*.txt; do printf '\n== %s\n' "$$text"; cat "$$text"; done
 
 test: $(VENV)/.dev openblas test-packages
-	$(BIN)/python -m pytest -m "not soak"
+	$(BIN)/python -m pytest -m "not soak" -n $(TESTS) --dist loadfile
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .
