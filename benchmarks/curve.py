@@ -35,7 +35,11 @@ class Curve:
 
 CURVES = {
     "margin": Curve(
-        tuple(f"transcribe.encoder_margin_seconds={margin}" for margin in ("1.0", "2.0", "3.0", "4.0", "6.0", "8.0")),
+        (
+            *(f"transcribe.encoder_margin_seconds={margin}" for margin in ("1.0", "2.0", "4.0", "8.0")),
+            *(f"transcribe.encoder_stride={stride}" for stride in (4, 8, 32)),
+            "transcribe.encoder_bucket_seconds=5.0",
+        ),
         ("--encoder-context", "full"),
     ),
     "streams": Curve(

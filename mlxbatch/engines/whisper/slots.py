@@ -200,6 +200,7 @@ class Slots:
         bookkeeping costs the device nothing. A finished row is noticed one step late and that step's token dropped.
         """
         self._shrink()
+        self._shorten()
         self._lengthen(max((len(t.prompt) + len(t.tokens) for t in self.live), default=0) + 2)
         started = self._start()
         finished = self._collect()
@@ -219,9 +220,14 @@ class Slots:
         mx.async_eval(token, logprob, *kept)
         return token, logprob, list(self._trials)
 
+    @property
+    def _longest(self) -> int:
+        """How many positions of audio any live row has."""
+        return max((trial.audio for trial in self.live), default=1)
+
     def _audio(self) -> tuple[list[KeysValues], mx.array]:
         """The audio's keys and values as far as any live row has some, and what they count for in each row."""
-        longest = max((trial.audio for trial in self.live), default=1)
+        longest = self._longest
         cross = [(keys[:, :, :longest], values[:, :, :longest]) for keys, values in self._cross]
         return cross, self._counts[:, None, None, :longest]
 
@@ -311,6 +317,16 @@ class Slots:
         self._cache = [(keys[rows], values[rows]) for keys, values in self._cache]
         self._queries.take(rows)
         self._resize(self._rows_for(len(live)))
+
+    def _shorten(self) -> None:
+        """Less room for audio, once a row that had far more of it is gone: one at full context takes all rows there."""
+        longest = self._longest
+        if self.live and 2 * longest <= self._counts.shape[1]:
+            self._counts = mx.contiguous(self._counts[:, :longest])
+            self._cross = [
+                (mx.contiguous(keys[:, :, :longest]), mx.contiguous(values[:, :, :longest]))
+                for keys, values in self._cross
+            ]
 
     # ---- chance
 

@@ -18,6 +18,7 @@ from mlxbatch.models.check import check_whisper
 from tests.engines.whisper.parts import short_whisper
 
 NAN = -1  # the window that is all NaN
+SHORT = {100: 300, 101: 280}  # windows of less audio, and how many positions they have
 LONG = 135  # tokens: past the cache's first two lengths, 64 and 128
 
 
@@ -41,7 +42,8 @@ class Rig:
 
     def prefilled(self, window: int) -> tuple[Sound, PromptCache]:
         # Of different lengths, so that rows have neighbours with more audio and with less.
-        audio = mx.random.normal((1, 1500 - 250 * (max(window, 0) % 3), 64), key=mx.random.key(max(window, 0)))
+        length = SHORT[window] if window in SHORT else 1500 - 250 * (max(window, 0) % 3)
+        audio = mx.random.normal((1, length, 64), key=mx.random.key(max(window, 0)))
         if window == NAN:
             audio = mx.full(audio.shape, mx.nan)
         sound, cache = Sound.of(self.network.decoder.cross(audio), mx.zeros(audio.shape[1])), PromptCache()
@@ -133,6 +135,21 @@ def test_the_live_rows_move_together_when_most_have_left(rig: Rig) -> None:
     assert [rows[step] for step in (5, 15, 25, 35)] == [8, 8, 4, 1]
     same(trials[2], rig.alone(2))
     assert trials[5].tokens == rig.alone(5).tokens[: len(trials[5].tokens)]
+
+
+def test_room_for_audio_goes_with_the_row_that_needed_it(rig: Rig) -> None:
+    slots = rig.slots(4)
+    windows = [100, 101, 0]
+    trials = [rig.join(slots, window, rig.trial()) for window in windows]
+    lengths = []
+    for step in range(LONG + 2):
+        if step == 10:
+            slots.leave(trials[2])
+        slots.step()
+        lengths.append((slots._counts.shape[1], *{held.shape[2] for pair in slots._cross for held in pair}))
+    assert (lengths[5], lengths[15]) == ((1500, 1500), (300, 300))
+    for window, trial in zip(windows[:2], trials, strict=False):
+        same(trial, rig.alone(window))
 
 
 def test_the_cache_grows_under_rows_of_all_ages(rig: Rig) -> None:
