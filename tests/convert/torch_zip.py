@@ -59,8 +59,7 @@ class TorchPickle:
 
     def _tensor(self, array: NDArray[Any]) -> bytes:
         """Its strides are kept, so that a transposed array is a view of numbers in another order."""
-        key, base = str(len(self.records)), array if array.base is None else array.base
-        assert isinstance(base, np.ndarray)
+        key, base = str(len(self.records)), array.base if isinstance(array.base, np.ndarray) else array
         self.records[f"data/{key}"] = base.tobytes()
         out = self._remembered(b"ctorch._utils\n_rebuild_tensor_v2\n") + b"((" + self.value("storage")
         out += self._remembered(b"ctorch\n" + STORAGES[array.dtype.name].encode() + b"\n")

@@ -61,13 +61,17 @@ def home(architecture: str, task: Task | None) -> tuple[Task, str] | None:
 
 
 def _module(architecture: str, task: Task, package: str) -> str | None:
+    """Nothing of mlx-audio but its registry is imported for an architecture that it does not have."""
+    from mlx_audio import registry
+
     if task == "transcribe" and architecture in FAMILIES:
         name = FAMILIES[architecture].module
-    else:
+    elif architecture in registry.supported_model_types(package):
         others = importlib.import_module(f"mlx_audio.{package}.utils").MODEL_REMAPPING
         name = others.get(architecture, architecture)
-    full = f"mlx_audio.{package}.models.{name}"
-    return full if name.isidentifier() and find_spec(full) else None
+    else:
+        return None
+    return f"mlx_audio.{package}.models.{name}"
 
 
 def open_directory(directory: Path, architecture: str, module_name: str) -> Opened:
