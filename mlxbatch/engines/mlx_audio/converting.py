@@ -6,6 +6,7 @@ import importlib
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -92,7 +93,7 @@ def open_directory(directory: Path, architecture: str, module_name: str) -> Open
 
     one_by_one = _OneByOne(again)
     weights = {
-        name: Weight(tuple(array.shape), _KINDS[array.dtype], lambda name=name: one_by_one.take(name))
+        name: Weight(tuple(array.shape), _KINDS[array.dtype], partial(one_by_one.take, name))
         for name, array in stored.items()
         if name in wanted
     }
