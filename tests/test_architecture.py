@@ -33,6 +33,7 @@ LAYERS = {
     "mlxbatch.__main__": 5,
 }
 MAY_IMPORT_MLX = (
+    "mlxbatch.convert",
     "mlxbatch.device",
     "mlxbatch.kernels",
     "mlxbatch.engines.quantizing",
@@ -92,6 +93,8 @@ PURE += (
 )
 PURE += tuple(f"report.{name}" for name in ("content", "sections", "series", "data"))
 PURE += ("convert.whisper_tokenizer", "models.facts", "models.hub.wanted")
+PURE += tuple(f"convert.{name}" for name in ("whisper_files", "whisper_weights", "ctranslate2"))
+PURE += ("convert.readers.stored", "convert.readers.safetensors", "convert.readers.state_pickle")
 PURE_IMPORTS_NO = ("mlx", "soundfile", "soxr", "av", "multiprocessing", "sqlite3", "threading")
 
 

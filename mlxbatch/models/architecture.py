@@ -17,7 +17,8 @@ BITS = (2, 3, 4, 5, 6, 8)
 def architecture(config: Mapping[str, Any]) -> str:
     """The architecture that a config.json names, in lower case and with "_" for "-".
 
-    NVIDIA's configs name their class in `target` instead; Whispers converted for MLX long ago name nothing.
+    NVIDIA's configs name their class in `target` instead, Kokoro's its parts alone; Whispers converted for MLX long ago
+    name nothing.
     """
     thinker = config.get("thinker_config")
     if isinstance(thinker, Mapping) and thinker.get("model_type") == "qwen3_forced_aligner":
@@ -30,6 +31,8 @@ def architecture(config: Mapping[str, Any]) -> str:
     target = str(config.get("target", ""))
     if target.startswith("nemo.collections.asr.models."):
         return "canary" if "MultiTask" in target else "parakeet"
+    if {"istftnet", "plbert"} <= config.keys():
+        return "kokoro"
     return "whisper"
 
 

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from mlxbatch.convert.whisper import preprocessor_config, tokenizer_config
+from mlxbatch.convert.whisper_files import preprocessor_config, tokenizer_config
 from mlxbatch.convert.whisper_tokenizer import SIZES, add_merges, add_timestamps
 from mlxbatch.engines.whisper.layout import Dims
 from mlxbatch.errors import SetupError, show

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from mlxbatch.errors import NotHere, SetupError, show
+from mlxbatch.errors import NotHere, SetupError, UsageError, show
 from mlxbatch.models import catalogue, kinds
 from mlxbatch.models.cache import model_directory
 from mlxbatch.models.catalogue import CatalogueModel
@@ -42,7 +42,7 @@ def resolve(name: str, *, offline: bool, say: Say, scratch: Path | None = None) 
     Raises SetupError where there is no such model, it cannot be fetched, or it is not whole; NotHere where it is
     `offline` that it cannot be fetched.
     """
-    directory = _locate(name, offline=offline, say=say)
+    directory = locate(name, offline=offline, say=say)
     with _pulled_again(catalogue.find(name) if kind_of(name) == "catalogue" else None):
         path = repaired(directory, name, offline=offline, say=say, scratch=scratch)
         check_model(path)
@@ -55,7 +55,7 @@ def resolve_package(name: str, *, offline: bool, say: Say) -> ResolvedModel:
     Raises SetupError as `resolve` does.
     """
     model = known(name)
-    path = _from_catalogue(model, offline=offline, say=say)
+    path = _from_packages(model, offline=offline, say=say)
     with _pulled_again(model):
         kinds.kind_of(model).check(path)
     return ResolvedModel(name, path, model_sha(path))
@@ -81,7 +81,7 @@ def known(name: str) -> CatalogueModel:
 
 def on_disk(model: CatalogueModel) -> bool:
     """Whether the model is on this machine; a model of the hub is not compared with its hashes here."""
-    return is_fetched(model) if model.sources else is_here(_wanted(model))
+    return is_fetched(model) if model.sources else is_here(Wanted(model.name, model.hub))
 
 
 def kind_of(name: str) -> Kind:
@@ -96,15 +96,44 @@ def kind_of(name: str) -> Kind:
     return "directory" if os.sep in name or name.startswith((".", "~")) else "unknown"
 
 
-def _locate(name: str, *, offline: bool, say: Say) -> Path:
+def locate(name: str, *, offline: bool, say: Say, revision: str | None = None, to_convert: bool = False) -> Path:
+    """The model's directory, fetched where it is not here; whether it is whole is not asked. Raises as `resolve` does.
+
+    `to_convert`: in any format that the converter reads, or a file. Raises UsageError for a `revision` of a model that
+    is not the hub's, or beside another one in the name.
+    """
+    model = catalogue.find(name)
     if kind_of(name) == "directory":
-        return _directory(name)
-    if model := catalogue.find(name):
-        return _from_catalogue(model, offline=offline, say=say)
-    if match := HUB_ID.fullmatch(name):
-        return fetch(Wanted(name, match["repo"], match["revision"]), offline=offline, say=say)
-    known = "`mlxbatch models list` has the names; or give a directory, or a hub id such as org/name"
-    raise SetupError(f"{_unknown(name)} {known}")
+        _refuse_revision(name, revision)
+        return _file_or_directory(name) if to_convert else _directory(name)
+    if model and model.sources:
+        _refuse_revision(name, revision)
+        return _from_packages(model, offline=offline, say=say)
+    if model:
+        return fetch(Wanted(name, model.hub, revision, to_convert), offline=offline, say=say)
+    return fetch(_by_id(name, revision, to_convert), offline=offline, say=say)
+
+
+def _refuse_revision(name: str, revision: str | None) -> None:
+    if revision:
+        raise UsageError(f"{show(name)}: --revision is for models of the hub, which this is not: leave it out")
+
+
+def _by_id(name: str, revision: str | None, to_convert: bool) -> Wanted:
+    match = HUB_ID.fullmatch(name)
+    if not match:
+        known = "`mlxbatch models list` has the names; or give a directory, or a hub id such as org/name"
+        raise SetupError(f"{_unknown(name)} {known}")
+    if revision and match["revision"] not in (None, revision):
+        raise UsageError(
+            f"{show(name)}: its revision is not that of --revision {show(revision)}: leave out one of them"
+        )
+    return Wanted(name, match["repo"], revision or match["revision"], to_convert)
+
+
+def _file_or_directory(name: str) -> Path:
+    given = Path(os.path.expanduser(name))  # noqa: PTH111
+    return given.absolute() if given.is_file() else _directory(name)
 
 
 def _directory(name: str) -> Path:
@@ -121,13 +150,7 @@ def _unknown(name: str) -> str:
     return f"unknown model '{show(name)}'{hint}"
 
 
-def _wanted(model: CatalogueModel) -> Wanted:
-    return Wanted(model.name, model.hub)
-
-
-def _from_catalogue(model: CatalogueModel, *, offline: bool, say: Say) -> Path:
-    if not model.sources:
-        return fetch(_wanted(model), offline=offline, say=say)
+def _from_packages(model: CatalogueModel, *, offline: bool, say: Say) -> Path:
     directory = model_directory(model.name)
     if not offline:
         return pull(model, say)

@@ -148,14 +148,15 @@ def _npz_headers(path: Path) -> Iterator[tuple[str, Shape, str]]:
     with zipfile.ZipFile(path) as archive:
         for member in archive.namelist():
             with archive.open(member) as file:
-                shape, _, kind = _npy_header(file)
+                shape, _, kind = npy_header(file)
             if kind.hasobject:
                 raise ValueError(f"{member} holds Python objects")
             # NumPy says f2 or u4 where safetensors says F16 or U32.
             yield member.removesuffix(".npy"), shape, f"{kind.kind.upper()}{8 * kind.itemsize}"
 
 
-def _npy_header(file: IO[bytes]) -> tuple[Shape, bool, np.dtype[Any]]:
+def npy_header(file: IO[bytes]) -> tuple[Shape, bool, np.dtype[Any]]:
+    """Shape, order and type of the array that an open .npy file begins with. ValueError where it is none."""
     version = np.lib.format.read_magic(file)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     return read(file)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mlxbatch.convert.whisper import sinusoids
+from mlxbatch.convert.whisper_weights import sinusoids
 from tests.models.tiny import TASKS, TINY_DIMS, TOKEN_IDS, tiny_tensors, tiny_tokenizer, write_json
 
 TYPE_IDS = {"float32": 0, "int8": 1, "int16": 2, "int32": 3, "float16": 4}

@@ -11,7 +11,8 @@ import pytest
 from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
-from mlxbatch.convert.whisper import convert_ctranslate2, sinusoids
+from mlxbatch.convert.whisper import convert_ctranslate2
+from mlxbatch.convert.whisper_weights import sinusoids
 from mlxbatch.engines.whisper.layout import Dims
 from mlxbatch.models.check import check_whisper
 from tests.convert.ct2 import ct2_bytes, ct2_config, ct2_variables, write_ct2_source
@@ -110,11 +111,11 @@ KEY_BIAS = np.concatenate([np.zeros(64), np.full(64, 0.5), np.zeros(64)]).astype
         ),
         (
             changed("encoder/layer_0/self_attention/linear_0/weight", np.zeros((100, 64), np.float16)),
-            r"of shape \(100, 64\) isn't 3 projections",
+            r"of shape \[100, 64\] isn't 3 projections",
         ),
         (
             changed("encoder/layer_norm/gamma", np.zeros(63, np.float16)),
-            r"encoder.ln_post.weight has shape \(63,\), \(64,\) is needed",
+            r"encoder.ln_post.weight has shape \[63\], \[64\] is needed",
         ),
     ],
 )

@@ -13,8 +13,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
+
+import pytest
+
+from mlxbatch.models.hub import faults
 
 LFS = (".safetensors", ".npz", ".bin")
 
@@ -80,6 +85,23 @@ def serve(hub: HubServer) -> Iterator[HubServer]:
             server.shutdown()
             server.server_close()
             thread.join()
+
+
+def use(hub: HubServer, monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    """The hub's library in this process asks that hub, with a cache of its own below `home`, and does not wait."""
+    from huggingface_hub import constants, file_download
+
+    template = hub.endpoint + "/{repo_id}/resolve/{revision}/{filename}"
+    monkeypatch.setattr(constants, "ENDPOINT", hub.endpoint)
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(home / "hf" / "hub"))
+    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(home / "hf" / "token"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", 10_000)  # as small beside the files as it really is
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    monkeypatch.setenv("MLXBATCH_CACHE", str(home / "cache"))
+    monkeypatch.setattr(faults, "WAITS", (0.0, 0.01, 0.01))
+    monkeypatch.setattr(file_download.time, "sleep", lambda seconds: None)
 
 
 def _handler(hub: HubServer, kind: type[_Base]) -> type[_Base]:

@@ -15,6 +15,7 @@ from mlxbatch.models.architecture import architecture
         ({"model_type": "Qwen3-ASR"}, "qwen3_asr"),
         ({"target": "nemo.collections.asr.models.rnnt_bpe_models.EncDecRNNTBPEModel"}, "parakeet"),
         ({"target": "nemo.collections.asr.models.aed_multitask_models.EncDecMultiTaskModel"}, "canary"),
+        ({"istftnet": {}, "plbert": {}, "vocab": {}, "n_token": 178}, "kokoro"),
         ({"n_mels": 80, "n_vocab": 51865}, "whisper"),
         ({"architecture": "canary"}, "canary"),
         ({"model_type": "qwen3_asr", "thinker_config": {"model_type": "qwen3_forced_aligner"}}, "qwen3_forced_aligner"),

@@ -18,11 +18,11 @@ import pytest
 from safetensors.numpy import save_file
 
 from mlxbatch.errors import SetupError
-from mlxbatch.models.hub import Wanted, faults, fetch, is_here, large, needed
+from mlxbatch.models.hub import Wanted, fetch, is_here, large, needed
 from mlxbatch.models.hub.fetch import _remote
 from mlxbatch.models.hub.wanted import RemoteFile
 
-from .hub_server import Fault, HubServer, commit, serve
+from .hub_server import Fault, HubServer, commit, serve, use
 from .tiny import write_tiny_whisper
 
 REPO = "org/tiny"
@@ -38,21 +38,8 @@ def model_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 @pytest.fixture
 def hub(model_files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[HubServer]:
     """The hub's library in this process set to a stand-in, with a cache of its own and no waiting."""
-    from huggingface_hub import constants, file_download
-
     with serve(HubServer({REPO: {"main": model_files | JUNK, "v2": model_files}})) as server:
-        monkeypatch.setattr(constants, "ENDPOINT", server.endpoint)
-        monkeypatch.setattr(
-            constants, "HUGGINGFACE_CO_URL_TEMPLATE", server.endpoint + "/{repo_id}/resolve/{revision}/{filename}"
-        )
-        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hf" / "hub"))
-        monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "hf" / "token"))
-        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-        monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", 10_000)  # as small beside the files as it really is
-        monkeypatch.delenv("HF_TOKEN", raising=False)
-        monkeypatch.setenv("MLXBATCH_CACHE", str(tmp_path / "cache"))
-        monkeypatch.setattr(faults, "WAITS", (0.0, 0.01, 0.01))
-        monkeypatch.setattr(file_download.time, "sleep", lambda seconds: None)
+        use(server, monkeypatch, tmp_path)
         yield server
 
 
@@ -144,6 +131,28 @@ def test_shards_come_by_their_index(hub: HubServer) -> None:
 def test_one_set_of_weights_is_needed(names: str, weights: str) -> None:
     wanted = needed(["config.json", "vocab.txt", "convert.py", ".gitattributes", *names.split()])
     assert set(wanted) == ({"config.json", "vocab.txt", *weights.split()} if weights else set())
+
+
+def test_to_be_converted_other_formats_and_the_papers_are_needed() -> None:
+    other = ["config.json", "vocabulary.txt", "model.bin", "README.md", "LICENSE", ".gitattributes", "convert.py"]
+    assert needed(other) == []
+    assert needed(other, to_convert=True) == ["config.json", "model.bin", "vocabulary.txt", "LICENSE", "README.md"]
+    voices = ["voices/a.safetensors", "voices/a.pt", "speech_tokenizer/config.json", "onnx/model.safetensors"]
+    mine = ["config.json", "model.bin", "model.safetensors", *voices]
+    assert needed(mine) == ["config.json", "model.safetensors"]
+    assert needed(mine, to_convert=True) == [
+        *("config.json", "model.safetensors", "speech_tokenizer/config.json", "voices/a.safetensors")
+    ]
+
+
+def test_a_damaged_voice_is_fetched_again(hub: HubServer, model_files: dict[str, bytes]) -> None:
+    hub.repos[REPO]["main"] = model_files | {"voices/a.safetensors": b"sound"}
+    hub.__post_init__()
+    wanted = Wanted(REPO, REPO, to_convert=True)
+    voice = fetch(wanted, offline=False, say=lambda text: None) / "voices" / "a.safetensors"
+    voice.resolve().write_bytes(b"noise")
+    fetch(wanted, offline=False, say=lambda text: None)
+    assert voice.read_bytes() == b"sound"
 
 
 # ---- what goes wrong on the way

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -31,12 +31,10 @@ def load(directory: Path, family: Family, dtype: mx.Dtype, bits: int | None = No
     checkpoint that is stored quantized stays as it is.
     `dequantized`: quantized layers become plain ones of the same values.
     """
-    with hushed(), _offline(), _no_programs(directory), _as_setup_error(directory, family):
-        _keep_tqdm_to_threads()
+    with at_work(directory, family.name):
         module = importlib.import_module(f"mlx_audio.stt.models.{family.module}")
         config = read_json(directory / "config.json") | {"model_path": str(directory)}
-        form = getattr(module, "ModelConfig", None)
-        model = module.Model(form.from_dict(dict(config)) if form else config)
+        model = built(module, config)
         _fill(model, directory, config, family)
         network = network_of(model)
         if bits and not quantization(config):
@@ -50,13 +48,27 @@ def load(directory: Path, family: Family, dtype: mx.Dtype, bits: int | None = No
         return hook(model, directory) if hook else model
 
 
+@contextmanager
+def at_work(directory: Path, name: str) -> Iterator[None]:
+    """mlx-audio's code at work over the directory of a model called so: silent, offline, and running no programs."""
+    with hushed(), _offline(), _no_programs(directory), _as_setup_error(directory, name):
+        _keep_tqdm_to_threads()
+        yield
+
+
+def built(module: Any, config: Mapping[str, Any]) -> Any:
+    """The model of one of mlx-audio's modules, without its weights: those it has are made lazily, and never."""
+    form = getattr(module, "ModelConfig", None)
+    return module.Model(form.from_dict(dict(config)) if form else config)
+
+
 def network_of(model: Any) -> nn.Module:
     """The module that holds the weights: Qwen3-ASR's model is a wrapper around it."""
     return model if isinstance(model, nn.Module) else model._model
 
 
 @contextmanager
-def _as_setup_error(directory: Path, family: Family) -> Iterator[None]:
+def _as_setup_error(directory: Path, name: str) -> Iterator[None]:
     """Whatever mlx-audio, transformers and others raise over a directory means that it is not as they expect it."""
     try:
         yield
@@ -66,7 +78,7 @@ def _as_setup_error(directory: Path, family: Family) -> Iterator[None]:
         if isinstance(error, RuntimeError) and device.translated(error) is not error:
             raise  # MLX's, for a device that has no memory or is lost
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise SetupError(f"{show(directory)}: {family.name} cannot be loaded from it: {first}; {WHOLE}") from error
+        raise SetupError(f"{show(directory)}: {name} cannot be loaded from it: {first}; {WHOLE}") from error
 
 
 @contextmanager
@@ -109,24 +121,38 @@ def _keep_tqdm_to_threads() -> None:
 
 
 def _fill(model: Any, directory: Path, config: dict[str, Any], family: Family) -> None:
-    from mlx_audio.utils import apply_quantization
-
-    files = weight_files(directory)
-    weights: dict[str, mx.array] = {}
-    for file in files:
-        weights.update(mx.load(str(file)))
-    if hasattr(model, "sanitize"):
-        weights = model.sanitize(weights)
-    apply_quantization(model, config, weights, getattr(model, "model_quant_predicate", None))
-    wanted = dict(tree_flatten(model.parameters()))
-    where = files[0] if len(files) == 1 else directory
-    _check(wanted, weights, family, where)
+    weights = sanitized(model, directory)
+    wanted = expected(model, config, weights)
+    check_weights(wanted, weights, family.computed, directory)
     model.load_weights([(name, weight) for name, weight in weights.items() if name in wanted], strict=False)
 
 
-def _check(wanted: Mapping[str, mx.array], stored: Mapping[str, mx.array], family: Family, where: Path) -> None:
-    """Every weight is there in its shape, and there are no layers that config.json knows nothing of."""
-    if missing := [name for name in wanted if name not in stored and name not in family.computed]:
+def sanitized(model: Any, directory: Path) -> dict[str, mx.array]:
+    """The checkpoint's weights as the model has them, by its own `sanitize`; lazy, as far as that lets them be."""
+    weights: dict[str, mx.array] = {}
+    for file in weight_files(directory):
+        weights.update(mx.load(str(file)))
+    return model.sanitize(weights) if hasattr(model, "sanitize") else weights
+
+
+def expected(model: Any, config: dict[str, Any], weights: dict[str, mx.array]) -> dict[str, mx.array]:
+    """The weights of the model, those of its layers packed that config.json, or `weights`, have quantized."""
+    from mlx_audio.utils import apply_quantization
+
+    apply_quantization(model, config, weights, getattr(model, "model_quant_predicate", None))
+    return dict(tree_flatten(model.parameters()))
+
+
+def check_weights(
+    wanted: Mapping[str, mx.array], stored: Mapping[str, mx.array], computed: Collection[str], directory: Path
+) -> None:
+    """SetupError unless every weight is there in its shape, and no layers that config.json knows nothing of.
+
+    `computed` are those that the model makes itself where a checkpoint has none.
+    """
+    files = weight_files(directory)
+    where = files[0] if len(files) == 1 else directory
+    if missing := [name for name in wanted if name not in stored and name not in computed]:
         others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise SetupError(f"{show(where)}: lacks the weight {missing[0]}{others}, of {len(wanted)}; {WHOLE}")
     for name, array in wanted.items():

@@ -49,11 +49,12 @@ def alignment_heads(directory: Path, dims: Dims) -> tuple[Head, ...]:
     Else those of the published model of these sizes, which its fine-tuned ones keep; else all of the last half of the
     layers, as in openai/whisper.
     """
-    told = (heads for value in _told(directory) if (heads := _valid(value, dims)))
-    return next(told, None) or _of_sizes(dims)
+    told = (heads for value in _told(directory) if (heads := valid_heads(value, dims)))
+    return next(told, None) or heads_by_sizes(dims)
 
 
-def _of_sizes(dims: Dims) -> tuple[Head, ...]:
+def heads_by_sizes(dims: Dims) -> tuple[Head, ...]:
+    """Those of the published model of these sizes, else all of the last half of the layers."""
     if published := _PUBLISHED.get((dims.n_text_layer, dims.n_text_head, dims.n_vocab)):
         return tuple((int(layer), int(head)) for layer, _, head in (pair.partition(".") for pair in published.split()))
     layers = range(dims.n_text_layer // 2, dims.n_text_layer)
@@ -81,7 +82,7 @@ def _stored(path: Path) -> Any:
         return file.get_tensor(_NAME).tolist() if _NAME in file.keys() else None  # noqa: SIM118 (not a dict)
 
 
-def _valid(value: Any, dims: Dims) -> tuple[Head, ...] | None:
+def valid_heads(value: Any, dims: Dims) -> tuple[Head, ...] | None:
     """Pairs of a layer and a head that the model has; None for anything else."""
     try:
         heads = sorted({(int(layer), int(head)) for layer, head in value})

@@ -15,7 +15,7 @@ from mlxbatch.disk import cause
 from mlxbatch.errors import NotHere, SetupError, show
 from mlxbatch.models.hub.faults import AGAIN, Say, first_line, may_pass, not_here, not_reached, patiently, refusal
 from mlxbatch.models.hub.large import fetch_large
-from mlxbatch.models.hub.wanted import RemoteFile, Wanted, needed
+from mlxbatch.models.hub.wanted import CTRANSLATE2, FOLDERS, RemoteFile, Wanted, needed
 from mlxbatch.models.identity import file_sha
 from mlxbatch.models.weights import weight_files
 
@@ -59,14 +59,14 @@ def is_here(wanted: Wanted) -> bool:
     """Whether the hub's cache has a snapshot of it with weights; their bytes are not compared with their hashes."""
     with _quiet():
         here = _snapshot(wanted)
-    return here is not None and _has_weights(here)
+    return here is not None and _has_weights(wanted, here)
 
 
-def _has_weights(snapshot: Path) -> bool:
+def _has_weights(wanted: Wanted, snapshot: Path) -> bool:
     try:
         weight_files(snapshot)
     except SetupError:
-        return False
+        return wanted.to_convert and (snapshot / CTRANSLATE2).exists()
     return True
 
 
@@ -83,7 +83,7 @@ def _look_up(wanted: Wanted, *, once: bool, say: Say) -> ModelInfo:
 
 def _checked(wanted: Wanted, here: Path | None, otherwise: SetupError) -> Path:
     """What an earlier fetch left; raises `otherwise` where there is nothing, or no weights."""
-    if here is None or not _has_weights(here):
+    if here is None or not _has_weights(wanted, here):
         raise otherwise
     _refuse_damaged(wanted, here)
     return here
@@ -93,7 +93,7 @@ def _complete(wanted: Wanted, info: ModelInfo, here: Path | None, say: Say) -> P
     """Make the snapshot whole: damaged files out, large ones by us, the rest and the layout by the hub's library."""
     files, commit = _files(wanted, info), str(info.sha)
     if here is not None and here.name == commit:
-        for path in _damaged(here):
+        for path in _damaged(wanted, here):
             say(f"{wanted}: {path.name} in the hub's cache is damaged, and is fetched again")
             _remove(path)
         if all((here / file.name).exists() for file in files):
@@ -108,7 +108,7 @@ def _complete(wanted: Wanted, info: ModelInfo, here: Path | None, say: Say) -> P
 
 def _files(wanted: Wanted, info: ModelInfo) -> list[RemoteFile]:
     listed = {file.rfilename: file for file in info.siblings or []}
-    names = needed(listed)
+    names = needed(listed, to_convert=wanted.to_convert)
     if "config.json" not in names:
         lacks = "config.json" if names else "*.safetensors (or weights.npz)"
         raise SetupError(f"{wanted}: it has no {lacks}, so it is no model in MLX's or Hugging Face's layout")
@@ -156,16 +156,18 @@ def _snapshot(wanted: Wanted) -> Path | None:
 
 
 def _refuse_damaged(wanted: Wanted, snapshot: Path) -> None:
-    if damaged := _damaged(snapshot):
+    if damaged := _damaged(wanted, snapshot):
         for path in damaged:
             _remove(path)
         names = ", ".join(path.name for path in damaged)
         raise NotHere(f"{wanted}: {names}: not what the hub publishes (the hash differs): removed; {AGAIN}")
 
 
-def _damaged(snapshot: Path) -> list[Path]:
+def _damaged(wanted: Wanted, snapshot: Path) -> list[Path]:
     """Those of the files that are used; others fetched more, and their pickles are none of our business."""
-    paths = [snapshot / name for name in needed([path.name for path in snapshot.iterdir()])]
+    there = [path for place in ("", *FOLDERS) for path in (snapshot / place).glob("*")]
+    names = [path.relative_to(snapshot).as_posix() for path in there]
+    paths = [snapshot / name for name in needed(names, to_convert=wanted.to_convert)]
     return [path for path in paths if path.is_file() and not _as_published(path)]
 
 
