@@ -33,6 +33,7 @@ LAYERS = {
     "mlxbatch.__main__": 5,
 }
 MAY_IMPORT_MLX = (
+    "mlxbatch.convert",
     "mlxbatch.device",
     "mlxbatch.kernels",
     "mlxbatch.engines.quantizing",
@@ -92,6 +93,7 @@ PURE += (
 )
 PURE += tuple(f"report.{name}" for name in ("content", "sections", "series", "data"))
 PURE += ("convert.whisper_tokenizer", "models.facts", "models.hub.wanted")
+PURE += tuple(f"convert.{name}" for name in ("kokoro_layout", "deepfilter_layout", "ge2e_layout", "file_layout", "erb"))
 PURE_IMPORTS_NO = ("mlx", "soundfile", "soxr", "av", "multiprocessing", "sqlite3", "threading")
 
 

@@ -80,6 +80,7 @@ def convert_kokoro(source: Path, target: Path) -> None:
 def read_kokoro(source: Path, origin: Origin) -> Checkpoint:
     """The checkpoint in a directory as of `convert_kokoro`. ValueError as there."""
     config = {**CONFIG, "vocab": _vocabulary(source / VOCABULARY)}
+    voices = dict(_voices(source / VOICES))
     try:
         shapes = expected_shapes(config)
         found = {name: (shape, read) for name, shape, read in kokoro_weights(read_graph(source / MODEL))}
@@ -87,7 +88,6 @@ def read_kokoro(source: Path, origin: Origin) -> Checkpoint:
     except ValueError as error:
         raise ValueError(f"{MODEL}: {error}") from error
     notices = {name: source / name for name in ("LICENSE", "NOTICE") if (source / name).exists()}
-    voices = dict(_voices(source / VOICES))
     return Checkpoint("kokoro", "synthesize", config, weights, quantizable(config), {**voices, **notices}, origin)
 
 
