@@ -9,15 +9,12 @@ import pytest
 from mlxbatch.convert import deepfilter_layout, ge2e_layout, kokoro_layout
 from mlxbatch.convert.file_layout import is_turned
 from mlxbatch.convert.kokoro_layout import expected_shapes, quantizable
+from mlxbatch.convert.onnx_deepfilter import _config
 from mlxbatch.convert.onnx_kokoro import CONFIG
 from mlxbatch.convert.resemblyzer import CONFIG as GE2E
+from tests.convert.test_onnx_deepfilter import SETTINGS
 
-DEEPFILTER: dict[str, Any] = {
-    **dict(model_version="DeepFilterNet3", fft_size=960, hop_size=480, nb_erb=32, nb_df=96, df_order=5, conv_ch=64),
-    **dict(emb_hidden_dim=256, emb_num_layers=3, df_hidden_dim=256, df_num_layers=2, df_pathway_kernel_size_t=5),
-    **dict(linear_groups=16, enc_linear_groups=32, convt_depthwise=False, df_gru_skip="groupedlinear"),
-    **dict(conv_kernel=[1, 3], convt_kernel=[1, 3], conv_kernel_inp=[3, 3]),
-}
+DEEPFILTER = _config(SETTINGS.encode())
 
 
 def of_model(model: Any) -> dict[str, tuple[int, ...]]:
@@ -71,7 +68,10 @@ def test_deepfilternets() -> None:
     from mlx_audio.sts.models.deepfilternet.network import DfNet
     from mlx_audio.sts.models.deepfilternet.weight_loader import get_weight_mapping
 
-    ours, theirs = deepfilter_layout.expected_shapes(DEEPFILTER), of_model(DfNet(DeepFilterNetConfig(**DEEPFILTER)))
+    ours, theirs = (
+        deepfilter_layout.expected_shapes(DEEPFILTER),
+        of_model(DfNet(DeepFilterNetConfig.from_dict(DEEPFILTER))),
+    )
     mapping = get_weight_mapping(set(ours), set(theirs))
     assert set(mapping) == set(ours)
     assert set(mapping.values()) == set(theirs)

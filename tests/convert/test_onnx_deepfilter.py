@@ -93,7 +93,9 @@ def test_an_archive_that_is_none_or_not_whole(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wrong", [b"[df]\n", b"\xff", SETTINGS.replace("= 960", "= many").encode()])
 def test_settings_that_are_none(tmp_path: Path, wrong: bytes) -> None:
-    assert refused(tmp_path, WHOLE | {"config.ini": wrong}).startswith("config.ini: not the settings of a DeepFilterNet")
+    assert refused(tmp_path, WHOLE | {"config.ini": wrong}).startswith(
+        "config.ini: not the settings of a DeepFilterNet"
+    )
 
 
 def test_normalization_that_was_folded_in_only_adds_the_bias() -> None:
@@ -120,10 +122,10 @@ def test_a_gru_says_the_same_in_mlx() -> None:
     graph = read_graph(model({"w": w, "r": r, "b": b}, [node("GRU", "/emb_gru/GRU", ["x", "w", "r", "b"])]))
     found = {name: values for name, values in _weights(graph) if name.startswith("emb_gru")}
     gru = nn.GRU(hidden, hidden)
-    gru.Wx, gru.Wh, gru.b = (mx.array(found[f"emb_gru.gru.{name}_l0"]) for name in ("weight_ih", "weight_hh", "bias_ih"))
-    states = found["emb_gru.gru.bias_hh_l0"]
-    assert not states[: 2 * hidden].any()
-    gru.bhn = mx.array(states[2 * hidden :])
+    names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    gru.Wx, gru.Wh, gru.b, states = (mx.array(found[f"emb_gru.gru.{name}_l0"]) for name in names)
+    assert not mx.any(states[: 2 * hidden])
+    gru.bhn = states[2 * hidden :]
     x, h = rng.standard_normal(hidden).astype(np.float32), rng.standard_normal(hidden).astype(np.float32)
 
     def sigmoid(y: np.ndarray) -> np.ndarray:

@@ -33,7 +33,7 @@ def test_tensors_are_found_and_read_when_they_are_asked_for(tmp_path: Path) -> N
 def test_what_is_cut_short_is_refused(tmp_path: Path, kept: int) -> None:
     path = saved(tmp_path)
     path.write_bytes(path.read_bytes()[:kept])
-    with pytest.raises(ValueError, match="not a whole one|ends early|no PyTorch|damaged"):
+    with pytest.raises(ValueError, match=r"not a whole one|ends early|no PyTorch|damaged"):
         read_torch_legacy(path)
 
 
@@ -55,7 +55,7 @@ class Mischief:
 def test_code_in_a_pickle_is_refused_and_not_run(tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     path = legacy_file({"state": {"rows": ROWS}, "more": Mischief(trace)}, tmp_path / "model.pt")
-    with pytest.raises(ValueError, match="mkdir.*refused"):
+    with pytest.raises(ValueError, match=r"mkdir.*refused"):
         read_torch_legacy(path)
     assert not trace.exists()
 
