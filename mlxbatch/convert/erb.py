@@ -32,12 +32,12 @@ def erb_widths(sample_rate: int, fft_size: int, bands: int, least: int) -> list[
 def filterbanks(widths: list[int]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """[bins, bands] that takes each band's mean, and [bands, bins] that gives each bin its band's value."""
     member = np.repeat(np.eye(len(widths), dtype=np.float32), widths, axis=0)
-    return member / np.array(widths, np.float32), np.ascontiguousarray(member.T)
+    return (member / np.array(widths)).astype(np.float32), np.ascontiguousarray(member.T)
 
 
 def _erb(hertz: float) -> np.float32:
-    return _F32(_Q) * np.log1p(_F32(hertz) / _F32(_MINIMUM * _Q))
+    return _F32(_F32(_Q) * np.log1p(_F32(hertz) / _F32(_MINIMUM * _Q)))
 
 
 def _hertz(erb: np.float32) -> np.float32:
-    return _F32(_MINIMUM * _Q) * (np.exp(erb / _F32(_Q)) - _F32(1))
+    return _F32(_F32(_MINIMUM * _Q) * (np.exp(erb / _F32(_Q)) - _F32(1)))

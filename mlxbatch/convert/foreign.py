@@ -19,5 +19,5 @@ READERS: dict[str, Read] = {
 
 
 def reader_of(directory: Path) -> Read | None:
-    """What reads the directory, and raises ValueError that names the file at fault; None where it holds none of these."""
+    """What reads the directory, with a ValueError that names the file at fault; None where it holds none of these."""
     return next((read for name, read in READERS.items() if (directory / name).is_file()), None)

@@ -59,7 +59,7 @@ class Graph:
 
 def read_graph(source: Path | bytes) -> Graph:
     """What a file holds, mapped into memory, or what its bytes do. Raises ValueError for what is no whole ONNX file."""
-    data = memoryview(np.memmap(source, dtype=np.uint8, mode="r") if isinstance(source, Path) else source)
+    data = memoryview(source) if isinstance(source, bytes) else np.memmap(source, np.uint8, mode="r").data
     tensors: dict[str, Stored] = {}
     nodes: list[Node] = []
     try:
@@ -119,7 +119,8 @@ def _node(message: memoryview) -> Node:
 def _tensor(tensor: memoryview, name: str) -> Iterator[tuple[str, Stored]]:
     """The tensor under its name, if it is of a type that weights have."""
     fields = list(_fields(tensor))
-    dtype = next((_DTYPES.get(value) for number, value in fields if (number, type(value)) == (TENSOR_TYPE, int)), None)
+    kinds = [value for number, value in fields if number == TENSOR_TYPE and isinstance(value, int)]
+    dtype = _DTYPES.get(kinds[-1]) if kinds else None
     if dtype is None:
         return
     if (TENSOR_LOCATION, EXTERNAL) in fields:

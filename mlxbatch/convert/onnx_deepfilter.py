@@ -143,15 +143,17 @@ def _config(data: bytes) -> dict[str, Any]:
     try:
         settings.read_string(data.decode("utf-8"))
         df, net = settings["df"], settings["deepfilternet"]
-        signal = {key: df.getint(key) for key in _SIGNAL}
-        sizes = {key: net.getint(key) for key in _SIZES}
+        signal = {key: int(df[key]) for key in _SIGNAL}
+        sizes = {key: int(net[key]) for key in _SIZES}
         flags = {key: net.getboolean(key) for key in _FLAGS}
         kernels = {key: [int(size) for size in net[key].split(",")] for key in _KERNELS}
-        widths = erb_widths(df.getint("sr"), signal["fft_size"], signal["nb_erb"], df.getint("min_nb_erb_freqs"))
-    except (configparser.Error, UnicodeDecodeError, KeyError, ValueError, TypeError) as error:
+        rate, least = int(df["sr"]), int(df["min_nb_erb_freqs"])
+        widths = erb_widths(rate, signal["fft_size"], signal["nb_erb"], least)
+        skip = {"df_gru_skip": net["df_gru_skip"]}
+    except (configparser.Error, UnicodeDecodeError, KeyError, ValueError, IndexError) as error:
         raise ValueError(f"{ARCHIVE}: {SETTINGS}: not the settings of a DeepFilterNet ({error})") from error
-    kind = {"model_type": "deepfilternet", "model_version": "DeepFilterNet3", "sample_rate": df.getint("sr")}
-    return {**kind, **signal, "erb_widths": widths, **sizes, **flags, **kernels, "df_gru_skip": net["df_gru_skip"]}
+    kind = {"model_type": "deepfilternet", "model_version": "DeepFilterNet3", "sample_rate": rate}
+    return {**kind, **signal, "erb_widths": widths, **sizes, **flags, **kernels, **skip}
 
 
 _SIGNAL = ("fft_size", "hop_size", "nb_erb", "nb_df", "df_order", "df_lookahead", "lsnr_max", "lsnr_min")
