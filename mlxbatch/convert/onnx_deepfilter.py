@@ -70,7 +70,7 @@ def _part(name: str, data: bytes, part: str) -> Named:
     try:
         for path, values in _weights(read_graph(data)):
             yield f"{part}.{path}", values
-    except ValueError as error:
+    except (ValueError, IndexError) as error:  # a node with less, or of fewer dimensions, than the authors'
         raise ValueError(f"{ARCHIVE}: {name}: {error}") from error
 
 

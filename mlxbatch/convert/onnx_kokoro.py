@@ -85,7 +85,7 @@ def read_kokoro(source: Path, origin: Origin) -> Checkpoint:
         shapes = expected_shapes(config)
         found = {name: (shape, read) for name, shape, read in kokoro_weights(read_graph(source / MODEL))}
         weights = fitted(found | {name: zeros(shapes[name]) for name in UNUSED}, shapes)
-    except ValueError as error:
+    except (ValueError, IndexError) as error:  # a node with less, or of fewer dimensions, than Kokoro's
         raise ValueError(f"{MODEL}: {error}") from error
     notices = {name: source / name for name in ("LICENSE", "NOTICE") if (source / name).exists()}
     return Checkpoint("kokoro", "synthesize", config, weights, quantizable(config), {**voices, **notices}, origin)
@@ -191,7 +191,8 @@ def _values(graph: Graph, node: Node, axis: int) -> Tensor:
     stored = graph.tensor(name)
     if stored.dtype == np.float32:
         return stored
-    scale, zero = graph.tensor(name.removesuffix("_quantized") + "_scale"), graph.tensor(node.inputs[3])
+    scale = graph.tensor(name.removesuffix("_quantized") + "_scale")
+    zero = graph.tensor(node.inputs[3]) if len(node.inputs) > 3 else np.zeros(1, stored.dtype)
     return dequantized(stored, scale, zero, axis)
 
 

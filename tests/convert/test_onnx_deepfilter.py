@@ -79,6 +79,8 @@ def test_a_part_that_is_cut_short_or_lacks_a_tensor_is_named(tmp_path: Path) -> 
     assert refused(tmp_path, WHOLE | {"enc.onnx": data[:-5]}).startswith("enc.onnx: the file ends early")
     lacking = model({}, [node("GRU", "/df_gru/gru/GRU", ["x", "w", "r", "b"])])
     assert refused(tmp_path, WHOLE | {"df_dec.onnx": lacking}) == "df_dec.onnx: the tensor w is missing"
+    bare = model({"w": np.zeros(3, np.float32)}, [node("Conv", "/df_convp/1/Conv", ["x", "w"])])
+    assert refused(tmp_path, WHOLE | {"df_dec.onnx": bare}).startswith("df_dec.onnx: ")
 
 
 def test_an_archive_that_is_none_or_not_whole(tmp_path: Path) -> None:

@@ -34,6 +34,12 @@ def test_a_matrix_is_known_by_its_node_and_turned_round() -> None:
     assert weights.popitem()[1].tolist() == [[0, 3], [2, 8], [6, 15]]
 
 
+def test_a_zero_point_that_is_left_out_is_zero() -> None:
+    tensors = {"m_quantized": np.full((1, 2), 6, np.int8), "m_scale": HALF}
+    weights = found(tensors, node("MatMulInteger", "/encoder/bert_encoder/MatMul_quant", ["x", "m_quantized", "xz"]))
+    assert weights["bert_encoder.weight"].tolist() == [[3], [3]]
+
+
 def test_a_layer_that_runs_again_is_one_layer() -> None:
     tensors = {"m_quantized": np.ones((2, 3), np.int8), "m_scale": HALF, "z": ZERO}
     runs = [
@@ -149,6 +155,13 @@ def test_a_weight_of_another_shape_is_named(source: Path) -> None:
         read_kokoro(source, ORIGIN)
     (source / "kokoro.onnx").write_bytes(data[:-9])
     with pytest.raises(ValueError, match=r"^kokoro.onnx: the file ends early"):
+        read_kokoro(source, ORIGIN)
+
+
+def test_a_node_that_is_not_kokoros_is_refused(source: Path) -> None:
+    lstm = node("DynamicQuantizeLSTM", "/encoder/shared/LSTM_quant", ["x", "w", "w", "w", "", "", "", "", *"wwww"])
+    (source / "kokoro.onnx").write_bytes(model({"w": np.zeros(3, np.int8)}, [lstm]))
+    with pytest.raises(ValueError, match=r"^kokoro.onnx: "):
         read_kokoro(source, ORIGIN)
 
 
