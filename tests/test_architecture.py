@@ -95,6 +95,7 @@ PURE += tuple(f"report.{name}" for name in ("content", "sections", "series", "da
 PURE += ("convert.whisper_tokenizer", "models.facts", "models.hub.wanted")
 PURE += tuple(f"convert.{name}" for name in ("whisper_files", "whisper_weights", "ctranslate2"))
 PURE += ("convert.readers.stored", "convert.readers.safetensors", "convert.readers.state_pickle")
+PURE += tuple(f"convert.{name}" for name in ("kokoro_layout", "deepfilter_layout", "ge2e_layout", "file_layout", "erb"))
 PURE_IMPORTS_NO = ("mlx", "soundfile", "soxr", "av", "multiprocessing", "sqlite3", "threading")
 
 

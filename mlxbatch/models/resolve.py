@@ -43,9 +43,10 @@ def resolve(name: str, *, offline: bool, say: Say, scratch: Path | None = None) 
     `offline` that it cannot be fetched.
     """
     directory = locate(name, offline=offline, say=say)
-    with _pulled_again(catalogue.find(name) if kind_of(name) == "catalogue" else None):
+    model = catalogue.find(name) if kind_of(name) == "catalogue" else None
+    with _pulled_again(model):
         path = repaired(directory, name, offline=offline, say=say, scratch=scratch)
-        check_model(path)
+        _check(path, model)
     return ResolvedModel(name, path, model_sha(path, keep=scratch is None))
 
 
@@ -59,6 +60,14 @@ def resolve_package(name: str, *, offline: bool, say: Say) -> ResolvedModel:
     with _pulled_again(model):
         kinds.kind_of(model).check(path)
     return ResolvedModel(name, path, model_sha(path))
+
+
+def _check(path: Path, model: CatalogueModel | None) -> None:
+    """A packaged model that recognizes no speech is of no family that an engine runs, and is checked as its kind."""
+    if model is not None and model.sources and model.task != "transcribe":
+        kinds.kind_of(model).check(path)
+    else:
+        check_model(path)
 
 
 @contextmanager

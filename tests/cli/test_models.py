@@ -15,6 +15,7 @@ from mlxbatch.models.catalogue import CatalogueModel
 
 from ..models.shop import build_shop, only_this_shop
 from ..models.tiny import tiny_tensors, write_tiny_whisper
+from ..vad.tiny import write_tiny_silero
 from .conftest import Cli
 
 
@@ -80,6 +81,23 @@ def test_one_model_is_shown_with_the_sources_of_its_figures(cli: Cli, no_hub_mod
     assert "no: mlxbatch models pull cohere-transcribe" in text
     assert "133 MB to download" in cli("models", "show", "whisper-base").out
     assert cli("models", "show", "whisper-base", "--json").records[0]["parameters"] == 74_000_000
+
+
+def test_a_model_that_recognizes_no_speech_has_its_directory_and_its_own_check(cli: Cli, empty_cache: Path) -> None:
+    model = write_tiny_silero(empty_cache / "models" / "silero-vad")
+    for command in ("path", "pull"):
+        assert cli("models", command, "silero-vad").out.strip() == str(model)
+    (model / "config.json").write_text('{"model_type": "whisper"}')
+    assert "a 'whisper' model, not Silero VAD" in cli("models", "path", "silero-vad").error
+    assert "`mlxbatch models pull ge2e` fetches it" in cli("models", "path", "ge2e").error
+
+
+def test_the_list_tells_what_a_model_is_for(cli: Cli, no_hub_models: None) -> None:
+    tasks = {record["name"]: record["task"] for record in cli("models", "list", "--json").records}
+    assert (tasks["kokoro-82m"], tasks["deepfilternet3"], tasks["ge2e"]) == ("synthesize", "separate", "speaker")
+    text = cli("models", "show", "kokoro-82m").out
+    assert "93 MB to download" in text
+    assert "Apache-2.0" in text
 
 
 @pytest.mark.parametrize("command", ["show", "pull", "path"])

@@ -13,26 +13,8 @@ from mlxbatch.convert.silero import BRANCHES, convert_silero
 from mlxbatch.errors import SetupError
 from mlxbatch.vad.check import check_silero
 from mlxbatch.vad.layout import NETWORKS, expected_shapes
+from tests.convert.onnx_bytes import constant, part, tensor, varint
 from tests.vad.tiny import write_tiny_silero
-
-
-def varint(number: int) -> bytes:
-    return bytes([number]) if number < 0x80 else bytes([number & 0x7F | 0x80]) + varint(number >> 7)
-
-
-def part(field: int, value: bytes | int) -> bytes:
-    if isinstance(value, int):
-        return varint(field << 3) + varint(value)
-    return varint(field << 3 | 2) + varint(len(value)) + value
-
-
-def tensor(values: np.ndarray, name: str = "") -> bytes:
-    dims = b"".join(part(1, size) for size in values.shape)
-    return dims + part(2, 1) + part(8, name.encode()) + part(9, values.astype("<f4").tobytes())
-
-
-def constant(name: str, values: np.ndarray) -> bytes:
-    return part(1, part(2, name.encode()) + part(5, part(5, tensor(values))))
 
 
 def silero(tensors: dict[str, np.ndarray]) -> bytes:
@@ -75,14 +57,14 @@ def test_a_missing_tensor_and_a_wrong_shape_are_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"silero_vad.onnx: the tensor .*weight_hh is missing"):
         convert_silero(write(tmp_path / "a", silero(less)), tmp_path / "made")
     with pytest.raises(ValueError, match=r"lstm.hidden has shape \[128, 4\], \[128, 512\] is needed"):
-        convert_silero(write(tmp_path / "b", silero(both | {name: np.zeros((4, 128))})), tmp_path / "made")
+        convert_silero(write(tmp_path / "b", silero(both | {name: np.zeros((4, 128), np.float32)})), tmp_path / "made")
     assert not (tmp_path / "made").exists()
 
 
 def test_tensors_are_read_in_each_of_their_forms(tmp_path: Path) -> None:
     packed = part(1, varint(2) + varint(300)) + part(2, 1) + part(8, b"packed") + part(4, bytes(2400))
     counts = part(1, 1) + part(2, 7) + part(8, b"counts") + part(9, struct.pack("<q", 5))
-    graph = part(5, packed) + part(5, counts) + part(5, tensor(np.float32(2.5).reshape(()), "scalar"))
+    graph = part(5, packed) + part(5, counts) + part(5, tensor(np.array(2.5, np.float32), "scalar"))
     path = tmp_path / "model.onnx"
     path.write_bytes(part(7, graph))
     found = read_tensors(path)
@@ -93,7 +75,7 @@ def test_tensors_are_read_in_each_of_their_forms(tmp_path: Path) -> None:
 @pytest.mark.parametrize("cut", [1, 2, 5, 60, 700, 5000])
 def test_what_is_cut_short_is_refused(tmp_path: Path, cut: int) -> None:
     path = tmp_path / "model.onnx"
-    path.write_bytes(silero({"x": np.zeros((40, 40))})[:-cut])
+    path.write_bytes(silero({"x": np.zeros((40, 40), np.float32)})[:-cut])
     with pytest.raises(ValueError, match=r"ends early|not a whole ONNX file|cannot take"):
         read_tensors(path)
 

@@ -8,9 +8,10 @@ import pytest
 
 from mlxbatch.engines.whisper.layout import Dims, expected_shapes
 from mlxbatch.models import catalogue
-from mlxbatch.models.catalogue import CATALOGUE, CatalogueModel
+from mlxbatch.models.catalogue import CATALOGUE, KOKORO_VOICES, CatalogueModel, Tarball, Wheel
 from mlxbatch.models.facts import WINDOW, Facts
 from mlxbatch.models.hub import HUB_ID
+from mlxbatch.models.kinds import KINDS
 
 SPEECH_TO_TEXT = [model for model in CATALOGUE if model.task == "transcribe"]
 
@@ -42,10 +43,11 @@ def test_every_model_is_pinned_and_described(model: CatalogueModel) -> None:
     assert bool(model.sources) != bool(model.hub)
     assert model.size_bytes > 1_000_000 or model.hub
     assert HUB_ID.fullmatch(model.hub) or model.sources
-    for wheel in model.sources:
-        assert re.fullmatch(r"[a-z0-9-]+==[0-9.]+", wheel.requirement)
-        assert re.fullmatch("[0-9a-f]{64}", wheel.sha256)
-    files = {name for wheel in model.sources for _, name in wheel.members}
+    for package in model.sources:
+        form = r"[a-z0-9-]+@[0-9.]+" if isinstance(package, Tarball) else r"[a-z0-9-]+==[0-9.]+"
+        assert re.fullmatch(form, package.requirement)
+        assert re.fullmatch("[0-9a-f]{64}", package.sha256)
+    files = {name for package in model.sources for _, name in package.members}
     for name, sha256 in model.pins:
         assert name in files
         assert re.fullmatch("[0-9a-f]{64}", sha256)
@@ -89,3 +91,24 @@ def test_find() -> None:
     assert model is not None
     assert (model.task, model.engine, model.licence) == ("transcribe", "whisper", "MIT")
     assert catalogue.find("whisper-bas") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "task"), [("kokoro-82m", "synthesize"), ("deepfilternet3", "separate"), ("ge2e", "speaker")]
+)
+def test_models_that_recognize_no_speech(name: str, task: str) -> None:
+    model = catalogue.find(name)
+    assert model is not None
+    assert (model.task, model.where) == (task, "package index")
+    assert model.engine in KINDS
+
+
+def test_kokoros_voices() -> None:
+    assert len(set(KOKORO_VOICES)) == 54
+    assert {"af_heart", "bm_george", "jf_alpha", "zm_yunxi"} <= set(KOKORO_VOICES)
+
+
+def test_a_wheel_for_one_platform_is_fetched_on_all() -> None:
+    model = catalogue.find("deepfilternet3")
+    assert model is not None
+    assert [wheel.platform for wheel in model.sources if isinstance(wheel, Wheel)] == ["manylinux_2_28_x86_64"]
