@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import get_args
 
-from mlxbatch.convert import mlx_audio_checkpoints, whisper_checkpoints
+from mlxbatch.convert import mlx_audio_checkpoints, packaged_checkpoints, whisper_checkpoints
 from mlxbatch.convert.checkpoint import Checkpoint, Origin
 from mlxbatch.convert.licence import licence_of
 from mlxbatch.convert.opening import Reader, Source
@@ -18,7 +18,11 @@ from mlxbatch.models.resolve import locate
 from mlxbatch.types import Task
 
 # In the order in which they are asked; the last takes any directory.
-READERS: tuple[Reader, ...] = (*whisper_checkpoints.READERS, mlx_audio_checkpoints.READER)
+READERS: tuple[Reader, ...] = (
+    *whisper_checkpoints.READERS,
+    *packaged_checkpoints.READERS,
+    mlx_audio_checkpoints.READER,
+)
 
 
 @contextmanager

@@ -58,15 +58,5 @@ def _check(directory: Path, kind: str, expected: Shapes) -> None:
         raise SetupError(f"{show(path)}: {extra[0]} is no weight of a {kind!r}; {AGAIN}")
 
 
-def _wanted(path: Path, kind: str, expected: Shapes) -> dict[str, Shape]:
-    config = read_json(path)
-    if architecture(config) != kind:
-        raise SetupError(f"{show(path)}: a {architecture(config)!r} model, no {kind!r}; {AGAIN}")
-    try:
-        return expected(config)
-    except (KeyError, TypeError, ValueError) as error:
-        raise SetupError(f"{show(path)}: not the sizes of a {kind!r} ({error}); {AGAIN}") from error
-
-
 def _in_file(kind: str, name: str, shape: Shape) -> Shape:
     return (*shape[:-2], shape[-1], shape[-2]) if is_turned(kind, name, shape, packed=False) else shape
