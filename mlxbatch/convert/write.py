@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import mlx.core as mx
+import numpy as np
 
 from mlxbatch.convert.checkpoint import Checkpoint, Weight
 from mlxbatch.convert.layout import SHARD, Layout, Tensor, layout, quantization
@@ -24,7 +25,12 @@ PIECE = 16 * 2**20
 # What MLX may keep of freed memory for the next piece.
 _CACHE = 4 * PIECE
 
-_MLX = {"F32": mx.float32, "F16": mx.float16, "BF16": mx.bfloat16}
+# Of a number that is none, or infinite, all bits of the exponent are set (IEEE 754).
+_EXPONENTS = {
+    mx.float32: (np.uint32, 0x7F800000),
+    mx.float16: (np.uint16, 0x7C00),
+    mx.bfloat16: (np.uint16, 0x7F80),
+}
 # Weights by another name: plain mlx-audio loads every such file that it finds in a directory.
 _WEIGHTS = (".safetensors", ".npz", ".index.json")
 _SECTIONS = ("quantization", "quantization_config")
@@ -150,17 +156,21 @@ class _Output:
         return numbers
 
     def _pack(self, name: str, numbers: mx.array, packing: Packing) -> list[mx.array]:
-        parts = list(mx.quantize(numbers, group_size=packing.group_size, bits=packing.bits, mode=packing.mode))
-        # A group's scale is made of its largest number, so the scales tell of any that is none.
-        if packing.mode == "affine" and not mx.isfinite(parts[1]).all():
-            raise SetupError(
-                f"{show(self.checkpoint.origin.source)}: {name} holds numbers that are not finite; {AGAIN}"
-            )
-        return parts
+        # MLX makes something of them: its scales need not tell.
+        if not _finite(numbers):
+            raise _damaged(self.checkpoint, f"{name} holds what is no finite number; {AGAIN}")
+        return list(mx.quantize(numbers, group_size=packing.group_size, bits=packing.bits, mode=packing.mode))
+
+
+def _finite(array: mx.array) -> bool:
+    """Whether all numbers are finite, by their bits: tens of times as fast as MLX's isfinite on a CPU."""
+    kind, exponent = _EXPONENTS[array.dtype]
+    bits = np.frombuffer(_bytes(array), kind)
+    return not bits.size or bool((bits & exponent).max() != exponent)
 
 
 def _overflows(wide: mx.array, narrow: mx.array) -> bool:
-    return bool(mx.any(mx.isinf(narrow) & mx.isfinite(wide)))
+    return not _finite(narrow) and bool(mx.any(mx.isinf(narrow) & mx.isfinite(wide)))
 
 
 def _pieces(array: mx.array) -> Iterator[tuple[int, mx.array]]:

@@ -123,7 +123,10 @@ def test_the_encoder_in_eight_bits() -> None:
 @pytest.mark.parametrize("tower", ["audio_tower", "model.speech_encoder", "acoustic_encoder"])
 def test_an_encoder_by_another_name(tower: str) -> None:
     layers = {f"{tower}.layers.0.fc1": (64, 64), "language_model.lm_head": (64, 64)}
-    assert Counter(form.bits for form in of(asked_for(recipe="encoder8-decoder4"), layers).packed.values()) == {8: 1, 4: 1}
+    assert Counter(form.bits for form in of(asked_for(recipe="encoder8-decoder4"), layers).packed.values()) == {
+        8: 1,
+        4: 1,
+    }
 
 
 def test_a_model_without_an_encoder() -> None:
@@ -139,7 +142,7 @@ def test_a_named_recipe_says_all_bits() -> None:
 
 
 def test_an_unknown_recipe_names_the_nearest() -> None:
-    with pytest.raises(UsageError, match="unknown recipe 'encoder8'; did you mean 'encoder8-decoder4'?"):
+    with pytest.raises(UsageError, match=r"unknown recipe 'encoder8'; did you mean 'encoder8-decoder4'\?"):
         asked_for(recipe="encoder8")
 
 
