@@ -136,7 +136,7 @@ def _perform(order: Order, quiet: bool, as_json: bool) -> int:
     with view(quiet=quiet, as_json=as_json) as shown:
         convert(order, _listener(shown), done)
     refused = [result for _, result in results if result.refused]
-    if not as_json:
+    if not as_json and not quiet:
         _show(results[0][0], [result for _, result in results], time.monotonic() - began)
     for result in refused:
         complain(f"error: {show(result.model.place.target)}: {result.refused}; it is not made")

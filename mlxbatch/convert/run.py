@@ -202,7 +202,7 @@ def _loads(directory: Path) -> bool:
 
 
 def _precisions(order: Order, checkpoint: Checkpoint, original: Path | None, listener: Listener) -> list[Precision]:
-    layers = _layers(checkpoint)
+    layers = layers_of(checkpoint)
     if order.goal is not None:
         assert original is not None
         if not original.exists():
@@ -221,7 +221,7 @@ def _precisions(order: Order, checkpoint: Checkpoint, original: Path | None, lis
     return found
 
 
-def _layers(checkpoint: Checkpoint) -> dict[str, Shape]:
+def layers_of(checkpoint: Checkpoint) -> dict[str, Shape]:
     """The shape of the matrix of each layer that can be quantized, in the checkpoint's order."""
     shapes = {name.removesuffix(".weight"): weight.shape for name, weight in checkpoint.weights.items()}
     return {layer: shape for layer, shape in shapes.items() if layer in checkpoint.layers}
