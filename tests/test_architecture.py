@@ -33,6 +33,7 @@ LAYERS = {
     "mlxbatch.__main__": 5,
 }
 MAY_IMPORT_MLX = (
+    "mlxbatch.convert",
     "mlxbatch.device",
     "mlxbatch.kernels",
     "mlxbatch.engines.quantizing",
@@ -91,6 +92,7 @@ PURE += (
     *(f"engines.mlx_audio.{name}" for name in ("cuts", "pieces", "heard", "memory", "footprint")),
 )
 PURE += tuple(f"report.{name}" for name in ("content", "sections", "series", "data"))
+PURE += ("convert.layer_rules", "convert.layout")
 PURE += ("convert.whisper_tokenizer", "models.facts", "models.hub.wanted")
 PURE_IMPORTS_NO = ("mlx", "soundfile", "soxr", "av", "multiprocessing", "sqlite3", "threading")
 

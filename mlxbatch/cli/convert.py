@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import typer
 
 from mlxbatch.cli import options, options_convert
 from mlxbatch.cli.convert_text import kept_lines, plan_record, result_record, rows
-from mlxbatch.errors import UsageError, show
+from mlxbatch.errors import QualityLost, UsageError, show
 from mlxbatch.stdio import complain
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def convert(
     raise typer.Exit(_preview(order, quiet, as_json) if dry_run else _perform(order, quiet, as_json))
 
 
-def _given(values: dict[str, object]) -> list[str]:
+def _given(values: Mapping[str, object]) -> list[str]:
     return [option for option, value in values.items() if value is not None]
 
 
@@ -123,7 +124,7 @@ def _preview(order: Order, quiet: bool, as_json: bool) -> int:
 def _perform(order: Order, quiet: bool, as_json: bool) -> int:
     """Do it, and return the exit code: 0, or 1 where a model loses more than was allowed."""
     from mlxbatch.cli.convert_progress import view
-    from mlxbatch.convert.run import REFUSED, convert
+    from mlxbatch.convert.run import convert
 
     results: list[tuple[Plan, Result]] = []
     began = time.monotonic()
@@ -140,7 +141,7 @@ def _perform(order: Order, quiet: bool, as_json: bool) -> int:
         _show(results[0][0], [result for _, result in results], time.monotonic() - began)
     for result in refused:
         complain(f"error: {show(result.model.place.target)}: {result.refused}; it is not made")
-    return REFUSED if refused else 0
+    return QualityLost.exit_code if refused else 0
 
 
 def _listener(shown: Lines) -> Listener:

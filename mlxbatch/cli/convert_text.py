@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -83,10 +84,20 @@ def result_record(result: Result, plan: Plan, seconds: float) -> dict[str, Any]:
         "ran": result.reloaded.ran,
         "ran_as": result.reloaded.form or None,
         "not_run": result.reloaded.why or None,
-        "quality": asdict(result.quality) if result.quality is not None else None,
+        "quality": _quality(result),
         "seconds": round(seconds, 3),
         "peak_bytes": result.peak_bytes,
     }
+
+
+def _quality(result: Result) -> dict[str, Any] | None:
+    """As quality.json has it."""
+    if result.quality is None:
+        return None
+    from mlxbatch.convert.proof.quality import text
+
+    record: dict[str, Any] = json.loads(text(result.quality))
+    return record
 
 
 def _about(model: Model, plan: Plan) -> dict[str, Any]:

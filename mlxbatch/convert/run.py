@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from mlxbatch import profile
 from mlxbatch.convert.checkpoint import Checkpoint
@@ -17,15 +17,17 @@ from mlxbatch.convert.precision import Precision
 from mlxbatch.convert.recipe import Asked, notes, precision
 from mlxbatch.convert.reload import Reloaded, reload
 from mlxbatch.convert.write import Progress, largest_weight, layout_of, write
-from mlxbatch.errors import MlxBatchError, SetupError, UsageError, show
+from mlxbatch.errors import QualityLost, SetupError, UsageError, show
 from mlxbatch.machine import peak_rss
 from mlxbatch.models.one_fetch import Say
-from mlxbatch.models.weights import Shape
+from mlxbatch.models.weights import GROUP, Shape, headers, weight_files
 from mlxbatch.models.whole import check_model
 
+if TYPE_CHECKING:
+    from mlxbatch.convert.proof.clips import Clips
+    from mlxbatch.convert.proof.quality import Quality
+
 Level = Literal["quick", "full", "none"]
-# The exit code of a model that loses more than was allowed.
-REFUSED = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +116,14 @@ class Plan:
 class Result:
     """What became of a model. `peak_bytes`: what this process held at most until all models were written.
 
-    `refused` says why it was not put in its place: it loses more than was allowed.
+    `quality` is what its precision cost, None where that was not to be proven. `refused` says why it was not put in its
+    place: it loses more than was allowed.
     """
 
     model: Model
     reloaded: Reloaded
     peak_bytes: int
-    quality: Any = None
+    quality: Quality | None = None
     refused: str = ""
 
 
@@ -132,7 +135,7 @@ def preview(order: Order, listener: Listener) -> Plan:
     for place in places:
         check(place, _local(order.source), force=order.force)
     with _opened(replace(order, offline=True), listener.say) as checkpoint:
-        return _planned(order, places, checkpoint, listener)
+        return _planned(order, places, checkpoint, listener, None)
 
 
 def convert(order: Order, listener: Listener, done: Callable[[Plan, Result], None]) -> None:
@@ -142,19 +145,20 @@ def convert(order: Order, listener: Listener, done: Callable[[Plan, Result], Non
     another conversion works on one of the directories.
     """
     profile.load()  # by which the model is run at the end: a mistake in it shows now
+    tried_on = _clips(order)
     places = [place_for(target) for target in order.targets]
     with ExitStack() as stack:
         for place in places:
             own = placing(place, _local(order.source), force=order.force, break_lock=order.break_lock)
             stack.enter_context(own)
         checkpoint = stack.enter_context(_opened(order, listener.say))
-        plan = _planned(order, places, checkpoint, listener)
+        plan = _planned(order, places, checkpoint, listener, tried_on)
         listener.say(f"the conversion {plan.need}")
         plan.need.require()
         _write(plan, places[0].target, listener)
         peak = peak_rss()
         for model in plan.models:
-            done(plan, _finished(model, plan, order.proof, listener, peak))
+            done(plan, _finished(model, plan, order.proof, tried_on, listener, peak))
 
 
 def _local(source: str) -> Path | None:
@@ -172,52 +176,75 @@ def _opened(order: Order, say: Say) -> AbstractContextManager[Checkpoint]:
 # ---- what is to be made
 
 
-def _planned(order: Order, places: Sequence[Place], checkpoint: Checkpoint, listener: Listener) -> Plan:
+def _planned(
+    order: Order, places: Sequence[Place], checkpoint: Checkpoint, listener: Listener, tried_on: Clips | None
+) -> Plan:
     if checkpoint.quantized:
         raise UsageError(f"{show(order.source)}: is quantized already; take the model that it was made from")
-    original = _original(order, places[0])
-    precisions = _precisions(order, checkpoint, original, listener)
+    original = _original(order, places[0], checkpoint)
+    if order.goal is None:
+        precisions = _precisions(order, checkpoint, listener)
+    else:
+        assert original is not None
+        assert tried_on is not None
+        precisions = [_for_goal(order, original, checkpoint, listener, tried_on)]
     models = [Model(place, own, layout_of(checkpoint, own)) for place, own in zip(places, precisions, strict=True)]
-    layouts = [model.layout for model in models]
-    if original == places[0].original:
-        layouts.append(layout_of(checkpoint, Precision()))
+    copy = original is not None and original == places[0].original and not original.exists()
+    layouts = [*(model.layout for model in models), *([layout_of(checkpoint, Precision())] if copy else [])]
     room = sum(layout.bytes for layout in layouts) + len(layouts) * _side_bytes(checkpoint)
     return Plan(checkpoint, models, original, need(places[0], room, largest_weight(checkpoint)))
 
 
-def _original(order: Order, place: Place) -> Path | None:
+def _original(order: Order, place: Place, checkpoint: Checkpoint) -> Path | None:
     """Where the original can be loaded from: its own directory, or one that is written for as long as it is needed."""
     if order.proof.level == "none" and order.goal is None:
         return None
     own = _local(order.source)
-    return own if own is not None and _loads(own) else place.original
+    return own if own is not None and _is_loadable(own, checkpoint) else place.original
 
 
-def _loads(directory: Path) -> bool:
+def _is_loadable(directory: Path, checkpoint: Checkpoint) -> bool:
+    """Whether a directory is a model as it stands, its weights by MLX's names."""
     try:
         check_model(directory)
+        return set(headers(weight_files(directory))) >= set(checkpoint.weights)
     except SetupError:
         return False
-    return True
 
 
-def _precisions(order: Order, checkpoint: Checkpoint, original: Path | None, listener: Listener) -> list[Precision]:
-    layers = layers_of(checkpoint)
-    if order.goal is not None:
-        assert original is not None
-        if not original.exists():
-            need(
-                place_for(order.target), layout_of(checkpoint, Precision()).bytes, largest_weight(checkpoint)
-            ).require()
-            with writing(order.target):
-                write(checkpoint, {original: Precision()}, listener.progress)
-        return [_for_goal(order, original, layers, listener)]
+def _precisions(order: Order, checkpoint: Checkpoint, listener: Listener) -> list[Precision]:
     found = []
     for asked in order.asked:
-        own = precision(asked, layers, architecture=checkpoint.architecture, task=checkpoint.task)
+        own = precision(asked, layers_of(checkpoint), architecture=checkpoint.architecture, task=checkpoint.task)
         for note in notes(own, asked, checkpoint.task):
             listener.note(note)
         found.append(own)
+    return found
+
+
+def _for_goal(order: Order, original: Path, checkpoint: Checkpoint, listener: Listener, tried_on: Clips) -> Precision:
+    """Bits where they count, by the sensitivity of the layers, for which the original has to be there."""
+    from mlxbatch.convert.proof.conversion import Loss, Size, precision_for
+
+    assert order.goal is not None
+    if not original.exists():
+        room = layout_of(checkpoint, Precision()).bytes + _side_bytes(checkpoint)
+        need(place_for(order.target), room, largest_weight(checkpoint)).require()
+        with writing(order.target):
+            write(checkpoint, {original: Precision()}, listener.progress)
+    (asked,) = order.asked
+    goal = Loss(order.goal.wer_loss or 0.0) if order.goal.size is None else Size(order.goal.size)
+    level: Level = "quick" if order.proof.level == "none" else order.proof.level
+    found, _ = precision_for(
+        goal,
+        original,
+        tried_on,
+        level,
+        layers=checkpoint.layers,
+        group_size=asked.group_size or GROUP,
+        dtype=asked.dtype or "float16",
+        say=listener.say,
+    )
     return found
 
 
@@ -243,33 +270,54 @@ def _write(plan: Plan, target: Path, listener: Listener) -> None:
         write(plan.checkpoint, models, listener.progress)
 
 
-def _finished(model: Model, plan: Plan, wanted: Wanted, listener: Listener, peak: int) -> Result:
+def _finished(
+    model: Model, plan: Plan, wanted: Wanted, tried_on: Clips | None, listener: Listener, peak: int
+) -> Result:
     """The model loaded, proven, and in its place; one that loses more than was allowed is left to be removed."""
-    name = show(model.place.target)
-    listener.say(f"{name}: loading and running it in a fresh process")
+    listener.say(f"{show(model.place.target)}: loading and running it in a fresh process")
     reloaded = reload(model.place.made)
     try:
-        quality = _proven(model, plan, wanted, listener)
-    except MlxBatchError as error:
-        if error.exit_code != REFUSED:
-            raise
+        quality = _proven(model, plan, wanted, tried_on, listener)
+    except QualityLost as error:
         return Result(model, reloaded, peak, refused=str(error))
     model.place.land()
     return Result(model, reloaded, peak, quality)
 
 
-def _proven(model: Model, plan: Plan, wanted: Wanted, listener: Listener) -> Any:
-    """What the model's precision cost, measured; None where nothing was to be proven. quality.json and the card are
-    written beside the weights. Raises an error of code REFUSED where it costs more than was allowed."""
-    if plan.original is None or wanted.level == "none":
+# ---- the proof
+
+
+def _clips(order: Order) -> Clips | None:
+    """What the models are tried on; None where they are not to be. UsageError where the texts cannot tell a limit."""
+    if order.proof.level == "none" and order.goal is None:
         return None
-    from mlxbatch.convert.proof import prove
+    from mlxbatch.convert.proof.conversion import clips_of, foresee
+    from mlxbatch.convert.proof.gates import Gates
 
-    listener.say(f"{show(model.place.target)}: measuring what its precision costs ({wanted.level})")
-    return prove(plan.original, model.place.made, wanted.calibration, wanted.level)
+    found = clips_of(order.proof.calibration)
+    foresee(found, order.proof.level, Gates(order.proof.max_wer_loss, order.proof.max_kl))
+    return found
 
 
-def _for_goal(order: Order, original: Path, layers: dict[str, Shape], listener: Listener) -> Precision:
-    from mlxbatch.convert.sensitivity import precision_for
+def _proven(model: Model, plan: Plan, wanted: Wanted, tried_on: Clips | None, listener: Listener) -> Quality | None:
+    """What the model's precision cost, measured and written beside its weights; None where it is not to be proven.
 
-    return precision_for(order.goal, original, layers, calibration=order.proof.calibration, say=listener.say)
+    QualityLost where it costs more than was allowed.
+    """
+    if plan.original is None or tried_on is None or wanted.level == "none":
+        return None
+    from mlxbatch.convert.proof.conversion import proven
+    from mlxbatch.convert.proof.gates import Gates
+
+    listener.say(f"{show(model.place.target)}: comparing it with the original ({wanted.level})")
+    return proven(
+        plan.original,
+        model.place.made,
+        tried_on,
+        wanted.level,
+        Gates(wanted.max_wer_loss, wanted.max_kl),
+        task=plan.checkpoint.task,
+        origin=plan.checkpoint.origin,
+        chosen=model.precision,
+        say=listener.say,
+    )

@@ -207,8 +207,13 @@ def _write_settings(checkpoint: Checkpoint, precision: Precision, planned: Layou
 
 
 def config_of(checkpoint: Checkpoint, precision: Precision) -> dict[str, Any]:
-    """config.json of the converted model. mlx-lm reads one of the two sections, plain mlx-audio either."""
+    """config.json of the converted model. mlx-lm reads one of the two sections, plain mlx-audio either.
+
+    A config that names no architecture, as NVIDIA's, gets a name: mlx-audio would guess by the directory's.
+    """
     config = {key: value for key, value in checkpoint.config.items() if key not in _SECTIONS}
+    if not (config.get("model_type") or config.get("architecture")):
+        config["model_type"] = checkpoint.architecture
     if precision.dtype:
         config |= {key: precision.dtype for key in ("torch_dtype", "dtype") if key in config}
     form = quantization(precision)

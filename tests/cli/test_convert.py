@@ -14,7 +14,7 @@ from mlxbatch.cli.convert_progress import Bar, Lines, step_line, view
 from mlxbatch.convert import run
 from mlxbatch.convert.reload import Reloaded
 from mlxbatch.convert.write import Step
-from mlxbatch.errors import ItemError, LockedError, SetupError
+from mlxbatch.errors import LockedError, QualityLost, SetupError
 from tests.convert.mlx_source import open_mlx
 from tests.models.tiny import write_tiny_whisper
 
@@ -31,6 +31,7 @@ def parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sources in MLX's layout alone, no fresh process, no proof."""
     monkeypatch.setattr(run, "_opened", lambda order, say: open_mlx(order.source))
     monkeypatch.setattr(run, "reload", lambda directory: Reloaded(True, form="float32 on cpu"))
+    monkeypatch.setattr(run, "_clips", lambda order: None)
     monkeypatch.setattr(run, "_proven", lambda *given: None)
 
 
@@ -129,7 +130,7 @@ def test_exit_codes(cli: Cli, tiny: Path, monkeypatch: pytest.MonkeyPatch, error
 def test_a_model_that_loses_too_much(cli: Cli, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def prove(model: Any, *given: Any) -> None:
         if model.place.target.name == "out-2bit":
-            raise ItemError(model.place.target, "proof", "it loses 9.1 points")
+            raise QualityLost("it loses 9.1 points")
 
     monkeypatch.setattr(run, "_proven", prove)
     ran = cli("convert", tiny, "-o", "out", "--bits", "8,2")

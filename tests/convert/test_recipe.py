@@ -63,10 +63,8 @@ def test_a_narrow_layer_gets_the_next_smaller_group_and_one_too_narrow_stays_ful
     layers = {"wide": (8, 256), "narrow": (8, 96), "odd": (8, 80)}
     found = of(asked_for(4, 128), layers)
     assert found.packed == {"wide": Packing(4, 128), "narrow": Packing(4, 32)}
-    assert found.kept == {"odd": "no group divides the width of 80"}
-    assert notes(found, asked_for(4, 128), "transcribe") == [
-        "1 layer kept full, because no group divides the width (odd)"
-    ]
+    assert found.kept == {"odd": "its width of 80 is no multiple of 32"}
+    assert notes(found, asked_for(4, 128), "transcribe") == ["1 layer kept full: the width is no multiple of 32 (odd)"]
 
 
 def test_a_group_that_fits_no_layer() -> None:
@@ -92,6 +90,13 @@ def test_a_model_without_layers() -> None:
 def test_a_mode_has_its_own_bits_and_groups() -> None:
     found = of(asked_for(mode="mxfp4"), architecture="qwen3_asr")
     assert set(found.packed.values()) == {Packing(4, 32, "mxfp4")}
+
+
+def test_a_mode_keeps_full_what_it_cannot_pack() -> None:
+    """MLX 0.32 fails over an odd number of nvfp4's groups of 16."""
+    found = of(asked_for(mode="nvfp4"), {"a": (29, 16), "b": (29, 32)}, architecture="qwen3_asr")
+    assert found.packed == {"b": Packing(4, 16, "nvfp4")}
+    assert found.kept == {"a": "its width of 16 is no multiple of 32"}
 
 
 def test_a_mode_where_no_loader_takes_it() -> None:

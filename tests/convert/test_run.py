@@ -18,7 +18,7 @@ from mlxbatch.convert.place import Need
 from mlxbatch.convert.recipe import Asked, asked_for
 from mlxbatch.convert.reload import Reloaded
 from mlxbatch.convert.run import Goal, Listener, Order, Plan, Result, Wanted, convert, preview
-from mlxbatch.errors import ItemError, LockedError, SetupError, UsageError
+from mlxbatch.errors import LockedError, QualityLost, SetupError, UsageError
 from mlxbatch.models.resolve import resolve
 from tests.convert.mlx_source import open_mlx
 from tests.convert.program import start, until
@@ -34,8 +34,10 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def sources(monkeypatch: pytest.MonkeyPatch) -> None:
+def parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sources in MLX's layout alone; nothing is listened to."""
     monkeypatch.setattr(run, "_opened", lambda order, say: open_mlx(order.source))
+    monkeypatch.setattr(run, "_clips", lambda order: None)
 
 
 @pytest.fixture
@@ -153,7 +155,7 @@ def test_the_original_is_the_source_where_it_loads(
     tiny: Path, tmp_path: Path, loaded: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[Path | None] = []
-    monkeypatch.setattr(run, "_proven", lambda model, plan, wanted, listener: seen.append(plan.original))
+    monkeypatch.setattr(run, "_proven", lambda model, plan, *given: seen.append(plan.original))
     done(Order(str(tiny), tmp_path / "out"))
     assert seen == [tiny]
 
@@ -166,7 +168,7 @@ def test_else_it_is_written_for_as_long_as_it_is_compared(
     (source / "tokenizer.json").unlink()
     kept: list[Any] = []
 
-    def prove(model: Any, plan: Plan, wanted: Wanted, listener: Listener) -> None:
+    def prove(model: Any, plan: Plan, *given: Any) -> None:
         assert plan.original is not None
         kept.append(load_file(plan.original / "model.safetensors"))
 
@@ -181,9 +183,9 @@ def test_else_it_is_written_for_as_long_as_it_is_compared(
 def test_a_model_that_loses_too_much_is_not_made_and_the_others_are(
     tiny: Path, tmp_path: Path, loaded: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def prove(model: Any, plan: Plan, wanted: Wanted, listener: Listener) -> None:
+    def prove(model: Any, plan: Plan, *given: Any) -> None:
         if model.place.target.name == "out-2bit":
-            raise ItemError(model.place.target, "proof", "too much is lost")
+            raise QualityLost("too much is lost")
 
     monkeypatch.setattr(run, "_proven", prove)
     results, _ = done(Order(str(tiny), tmp_path / "out", [asked_for(bits) for bits in (8, 2, 4)]))
@@ -198,7 +200,7 @@ def test_an_old_model_outlives_a_new_one_that_loses_too_much(
     before = (tmp_path / "out" / "model.safetensors").read_bytes()
 
     def prove(*given: Any) -> None:
-        raise ItemError(tmp_path, "proof", "too much is lost")
+        raise QualityLost("too much is lost")
 
     monkeypatch.setattr(run, "_proven", prove)
     done(Order(str(tiny), tmp_path / "out", [Asked(2)], force=True))

@@ -19,7 +19,7 @@ from safetensors import safe_open
 from mlxbatch.convert import write as writer
 from mlxbatch.convert.checkpoint import Checkpoint, Origin, Weight
 from mlxbatch.convert.precision import Packing, Precision
-from mlxbatch.convert.write import Step, layout_of, write
+from mlxbatch.convert.write import Step, config_of, layout_of, write
 from mlxbatch.engines.whisper import network
 from mlxbatch.errors import SetupError, UsageError
 from mlxbatch.models.architecture import quantization
@@ -208,6 +208,15 @@ def test_config_says_how_it_is_quantized_and_what_the_numbers_are(tmp_path: Path
     form = {"group_size": 64, "bits": 4, "mode": "affine"}
     assert found == {**config, "torch_dtype": "bfloat16", "quantization": form, "quantization_config": form}
     assert quantization(found) == form
+
+
+@pytest.mark.parametrize("key", ["model_type", "architecture"])
+def test_a_config_without_a_name_for_its_architecture_gets_one(key: str) -> None:
+    """Without one mlx-audio would go by what the directory is called."""
+    source = checkpoint({}, config={"target": "nemo.collections.asr.models.EncDec"}, architecture="parakeet")
+    assert config_of(source, Precision())["model_type"] == "parakeet"
+    named = {key: "Parakeet-TDT"}
+    assert config_of(replace(source, config=named), Precision()) == named
 
 
 # ---- loading
