@@ -15,8 +15,8 @@ from mlxbatch.models.architecture import BITS
 from mlxbatch.models.weights import GROUP, Shape
 from mlxbatch.words import count, nearest
 
-# Speech recognition bears six bits without a loss that short tests resolve; voices are what small errors are heard in.
-DEFAULT_BITS = {"transcribe": 6, "synthesize": 8, "separate": 8, "vad": 8}
+# Recognition chooses among words, which small errors seldom change; where the output is sound they are heard.
+DEFAULT_BITS, DEFAULT_BITS_OF = 8, {"transcribe": 6}
 # Fewer bits, or larger groups, than voices have been heard to bear.
 FEWEST_FOR_VOICES = 5
 
@@ -89,7 +89,7 @@ def precision(asked: Asked, layers: Mapping[str, Shape], *, architecture: str, t
     packed: dict[str, Packing] = {}
     kept: dict[str, str] = {}
     for layer, shape in layers.items():
-        form = _form(layer, shape[-1], asked, DEFAULT_BITS[task])
+        form = _form(layer, shape[-1], asked, DEFAULT_BITS_OF.get(task, DEFAULT_BITS))
         if isinstance(form, Packing):
             packed[layer] = form
         else:
