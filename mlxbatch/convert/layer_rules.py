@@ -11,6 +11,8 @@ from mlxbatch.errors import UsageError, show
 from mlxbatch.words import nearest
 
 ALL = "*"
+# Weights that can share a scale.
+GROUPS = (32, 64, 128)
 
 
 @dataclass(frozen=True, slots=True)

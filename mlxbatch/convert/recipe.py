@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlxbatch.convert.layer_rules import ALL, NAMED, Rule, refuse_idle, rule_for
+from mlxbatch.convert.layer_rules import ALL, GROUPS, NAMED, Rule, refuse_idle, rule_for
 from mlxbatch.convert.precision import Dtype, Mode, Packing, Precision
-from mlxbatch.convert.recipe_file import GROUPS, read_recipe
 from mlxbatch.errors import UsageError, show
 from mlxbatch.models.architecture import BITS
 from mlxbatch.models.weights import GROUP, Shape
@@ -134,6 +133,8 @@ def _recipe(text: str) -> tuple[tuple[Rule, ...], int | None, int | None]:
     if text in NAMED:
         return NAMED[text], None, None
     if text.endswith(".toml") or "/" in text:
+        from mlxbatch.convert.recipe_file import read_recipe
+
         return read_recipe(Path(text))
     hint = nearest(text, NAMED) or ";"
     raise UsageError(f"unknown recipe {show(text)!r}{hint} there are {' and '.join(NAMED)}, or name a TOML file")

@@ -1,5 +1,7 @@
 """A recipe of one's own, in TOML: which layers are kept in how many bits. Strict, as profiles are.
 
+Imported only where there is one, because pydantic takes its time.
+
 bits = 4                                  # of the layers that no pattern names; without it --bits
 group_size = 64
 
@@ -18,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, ValidationError
 
-from mlxbatch.convert.layer_rules import Rule, regular_expression
+from mlxbatch.convert.layer_rules import GROUPS, Rule, regular_expression
 from mlxbatch.errors import UsageError, show
 from mlxbatch.models.architecture import BITS
 from mlxbatch.profile_layers import Layer, read
@@ -27,8 +29,6 @@ from mlxbatch.words import nearest
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
-
-GROUPS = (32, 64, 128)
 
 _OF_A_LAYER = "2, 3, 4, 5, 6 or 8, false (it stays full), or { bits = 6, group_size = 32 }"
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from mlxbatch import profile
 from mlxbatch.convert.checkpoint import Checkpoint
 from mlxbatch.convert.layout import Layout
 from mlxbatch.convert.place import Need, Place, check, need, place_for, placing, writing
@@ -144,7 +143,6 @@ def convert(order: Order, listener: Listener, done: Callable[[Plan, Result], Non
     UsageError for what does not go together, SetupError where something is missing, damaged or full, LockedError where
     another conversion works on one of the directories.
     """
-    profile.load()  # by which the model is run at the end: a mistake in it shows now
     tried_on = _clips(order)
     places = [place_for(target) for target in order.targets]
     with ExitStack() as stack:

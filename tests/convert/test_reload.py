@@ -50,10 +50,10 @@ def test_another_is_read_from_end_to_end(tmp_path: Path) -> None:
 
 
 def test_where_memory_is_short_it_is_only_read(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "read_machine", lambda: Machine(10**6, 10**9, "normal", None))
+    monkeypatch.setattr(machine, "read_machine", lambda: Machine(1000, 10**9, "normal", None))
     found = examine(tiny)
     assert not found.ran
-    assert found.why.endswith("of memory, 1 MB are free: it was only read")
+    assert found.why.endswith("of memory, 0 MB are free: it was only read")
 
 
 def test_a_directory_that_lacks_something_is_told_by_that_process_s_last_word(tmp_path: Path) -> None:
@@ -61,6 +61,17 @@ def test_a_directory_that_lacks_something_is_told_by_that_process_s_last_word(tm
     (model / "tokenizer.json").unlink()
     with pytest.raises(SetupError, match=r"^the converted model does not load: .*tokenizer\.json: missing"):
         reload(model)
+
+
+def test_what_is_not_finite_is_seen_by_what_comes_out(tmp_path: Path) -> None:
+    """A scale that is infinite, as after a fault of memory or disk."""
+    model = write_tiny_whisper(tmp_path / "model")
+    weights = dict(mx.load(str(model / "model.safetensors")))
+    weights["decoder.ln.weight"] = weights["decoder.ln.weight"] * mx.inf
+    mx.eval(weights)
+    mx.save_safetensors(str(model / "model.safetensors"), weights)
+    with pytest.raises(SetupError, match="it loads, and what it makes of sound is not finite"):
+        examine(model)
 
 
 @pytest.mark.parametrize(
