@@ -60,8 +60,9 @@ def _mlx_audio(source: Path, folder: Path) -> Measured:
 def _ours(source: Path, folder: Path) -> Measured:
     ran = run(_command(str(source), folder, "--bits", "4", "--verify", "none"), folder)
     (record,) = _records(ran.output)
-    held = gigabytes(record["peak_bytes"])
-    about = f"loaded and run as well ({record['ran_as']}), whose process is the larger; the converting one held {held}"
+    about = (
+        f"loaded and run as well ({record['ran_as']}); the converting process held {gigabytes(record['peak_bytes'])}"
+    )
     return Measured(ran.wall, ran.peak_bytes, (), about)
 
 

@@ -36,10 +36,10 @@ def open_slowly(name: str, **about: Any) -> Iterator[Any]:
         yield replace(found, weights={name: slow(weight) for name, weight in found.weights.items()})
 
 
-def start(*arguments: str | Path, **environment: str) -> subprocess.Popen[str]:
-    """The program as a process, proofs left out."""
+def start(*arguments: str | Path, module: str = "tests.convert.program", **environment: str) -> subprocess.Popen[str]:
+    """The program as a process, proofs left out; `module` is mlxbatch where its own readers are to read."""
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.convert.program", "convert", *map(str, arguments), "--verify", "none"],
+        [sys.executable, "-m", module, "convert", *map(str, arguments), "--verify", "none"],
         env=os.environ | {"PYTHONPATH": str(ROOT)} | environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

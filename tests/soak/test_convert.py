@@ -54,16 +54,16 @@ def write_large_whisper(directory: Path) -> Path:
 
 @contextmanager
 def highest_rss(pid: int) -> Iterator[list[int]]:
-    """The most that a process held, looked at fifty times a second, until it ended."""
+    """The most that a process and those below it held, each by itself, looked at fifty times a second."""
     seen, ended = [0], threading.Event()
 
     def look() -> None:
         process = psutil.Process(pid)
         while not ended.wait(0.02):
             try:
-                seen[0] = max(seen[0], process.memory_info().rss)
-            except psutil.Error:
-                return
+                seen[:] = [max(seen[0], *(one.memory_info().rss for one in (process, *process.children())))]
+            except psutil.NoSuchProcess:
+                continue
 
     thread = threading.Thread(target=look)
     thread.start()
@@ -78,18 +78,19 @@ def test_three_gigabytes_in_less_than_one_of_memory(tmp_path: Path) -> None:
     source = write_large_whisper(tmp_path / "source")
     stored = (source / "model.safetensors").stat().st_size
     assert stored > 2.9 * GB
-    process = start(source, "-o", tmp_path / "out", "--bits", "4", "--json")
+    process = start(source, "-o", tmp_path / "out", "--bits", "4", "--json", module="mlxbatch")
     with highest_rss(process.pid) as seen:
         out, err = process.communicate(timeout=1500)
     assert process.returncode == 0, err
     record = json.loads(out)
     written = (tmp_path / "out" / "model.safetensors").stat().st_size
     print(
-        f"\n{stored / GB:.2f} GB to {written / GB:.2f} GB in {record['seconds']:.0f} s, the fresh process included; at "
+        f"\n{stored / GB:.2f} GB to {written / GB:.2f} GB in {record['seconds']:.0f} s; at "
         f"most {record['peak_bytes'] / GB:.3f} GB resident by the system's count, {seen[0] / GB:.3f} GB as seen from "
-        f"outside; {'run as ' + record['ran_as'] if record['ran'] else record['not_run']}"
+        f"outside, the fresh process included; {'run as ' + record['ran_as'] if record['ran'] else record['not_run']}"
     )
     assert max(seen[0], record["peak_bytes"]) < GB
+    assert record["ran"], "with its layers as they are stored it does not take more either"
 
 
 # Those of the engines here, and in what mlx-audio has them.
