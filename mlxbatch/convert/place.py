@@ -23,7 +23,7 @@ from mlxbatch.state import FOLDER
 from mlxbatch.words import size
 
 # Memory that Python, MLX and the pieces of a weight take beside the largest weight.
-WORKING = 400 * 10**6
+WORKING = 300 * 10**6
 # Bytes of room beyond what is written: folders, the last blocks of files.
 _SPARE = 10**6
 

@@ -264,13 +264,13 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_room_and_memory_are_told_in_one_line(machine: None, target: Path) -> None:
     found = need(place_for(target), 2 * GB, GB)
     found.require()
-    assert str(found) == "needs 2.0 GB on the disk (5.0 GB free) and 1.4 GB of memory (2.0 GB free)"
+    assert str(found) == "needs 2.0 GB on the disk (5.0 GB free) and 1.3 GB of memory (2.0 GB free)"
 
 
 def test_too_little_of_either_is_told_before_anything_is_written(machine: None, target: Path) -> None:
     with pytest.raises(SetupError, match=r"not enough room: the conversion needs 6\.0 GB on the disk \(5\.0 GB free\)"):
         need(place_for(target), 6 * GB, GB).require()
-    with pytest.raises(SetupError, match=r"not enough memory: the conversion needs .* 2\.4 GB of memory"):
+    with pytest.raises(SetupError, match=r"not enough memory: the conversion needs .* 2\.3 GB of memory"):
         need(place_for(target), GB, 2 * GB).require()
 
 
