@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import resource
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
@@ -195,6 +196,12 @@ def rss(pid: int) -> int | None:
         return int(psutil.Process(pid).memory_info().rss)
     except psutil.Error:
         return None
+
+
+def peak_rss() -> int:
+    """The most bytes that were resident of this process at a time, since it began."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def _spent(process: psutil.Process) -> float:

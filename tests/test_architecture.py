@@ -92,6 +92,7 @@ PURE += (
     *(f"engines.mlx_audio.{name}" for name in ("cuts", "pieces", "heard", "memory", "footprint")),
 )
 PURE += tuple(f"report.{name}" for name in ("content", "sections", "series", "data"))
+PURE += ("convert.layer_rules", "convert.layout")
 PURE += ("convert.whisper_tokenizer", "models.facts", "models.hub.wanted")
 PURE += tuple(f"convert.{name}" for name in ("whisper_files", "whisper_weights", "ctranslate2"))
 PURE += ("convert.readers.stored", "convert.readers.safetensors", "convert.readers.state_pickle")

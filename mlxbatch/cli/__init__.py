@@ -10,7 +10,7 @@ import typer
 import typer.main
 
 from mlxbatch import __version__
-from mlxbatch.cli import doctor, models, options, profiles, report, schema, transcribe
+from mlxbatch.cli import convert, doctor, models, options, profiles, report, schema, transcribe
 from mlxbatch.cli.ending import Ending
 from mlxbatch.cli.verdict import verdict
 from mlxbatch.errors import MlxBatchError
@@ -25,6 +25,8 @@ mlxbatch transcribe recordings/ -o text/
 mlxbatch transcribe calls/ -o out/ --format txt,srt --dry-run
 
 mlxbatch report out/ -o night.html
+
+mlxbatch convert openai/whisper-small -o models/small
 
 mlxbatch models list
 
@@ -64,6 +66,7 @@ def _root(
 
 
 app.command("transcribe", epilog=transcribe.EPILOG)(transcribe.transcribe)
+app.command("convert", epilog=convert.EPILOG)(convert.convert)
 app.command("doctor", epilog=doctor.EPILOG)(doctor.doctor)
 app.command("report", epilog=report.EPILOG)(report.report)
 app.command("schema", epilog=schema.EPILOG)(schema.schema)

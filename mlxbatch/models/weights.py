@@ -22,8 +22,8 @@ DTYPE_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 # Weights that share a scale and an offset where a model is quantized here: MLX's own default.
 GROUP = 64
 # Bytes of a number, by safetensors' name of its type.
-_BYTES = {"F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "F16": 2, "BF16": 2, "I16": 2, "U16": 2}
-_FLOATS = ("F64", "F32", "F16", "BF16")
+KIND_BYTES = {"F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "F16": 2, "BF16": 2, "I16": 2, "U16": 2}
+FLOATS = ("F64", "F32", "F16", "BF16")
 
 # How the files of settings and tokenizers end, beside the weights.
 SETTINGS = (".json", ".jsonl", ".txt", ".model", ".mvn", ".tiktoken", ".jinja", ".vocab", ".yaml")
@@ -118,8 +118,8 @@ def resident_bytes(
             own = packed.get(layer)
             group = (own if isinstance(own, Mapping) else packed).get("group_size", packed["group_size"])
             return numbers * group * size if part == "scales" else 0
-        if kind not in _FLOATS:
-            return numbers * _BYTES.get(kind, 1)
+        if kind not in FLOATS:
+            return numbers * KIND_BYTES.get(kind, 1)
         if bits and not packed and not plain and part == "weight" and len(shape) == 2 and shape[1] % GROUP == 0:
             return numbers * (bits / 8 + 2 * size / GROUP)
         return numbers * size

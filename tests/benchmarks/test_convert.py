@@ -1,0 +1,32 @@
+"""The table of precisions, from what `mlxbatch convert --json` says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks.convert import original, row
+
+
+def record(error: float | None) -> dict[str, Any]:
+    found = {
+        "clips": 38,
+        "changed": 3,
+        "wer": {"original": 0.0741, "converted": 0.0762},
+        "wer_loss": {"value": 0.0021, "error": error},
+        "divergence": {"mean": {"value": 0.00123, "error": error}},
+    }
+    stored = {"weight_bytes": 143_651_840, "bits_per_weight": 16.0}
+    about = {"weight_bytes": 59_820_192, "bits_per_weight": 6.663}
+    return {"original": stored, **about, "quality": {"recognition": found}}
+
+
+def test_a_line_of_the_table() -> None:
+    cells = row("6 bits", record(0.0004))
+    assert cells == [
+        *("6 bits", "60 MB", "6.66", "7.62 %", "+0.21 ± 0.04 points", "3 of 38", "0.00123 ± 0.00040"),
+    ]
+    assert row("6 bits", record(None))[4:] == ["+0.21 points", "3 of 38", "0.00123"]
+
+
+def test_the_line_of_the_original() -> None:
+    assert original(record(None)) == ["as published", "144 MB", "16.00", "7.41 %", "", "", ""]
