@@ -15,10 +15,10 @@ import numpy as np
 
 from mlxbatch.convert.checkpoint import Checkpoint, Origin
 from mlxbatch.convert.deepfilter_layout import expected_shapes
-from mlxbatch.convert.directory import write_directory
 from mlxbatch.convert.erb import erb_widths, filterbanks
 from mlxbatch.convert.fitting import Found, fitted
 from mlxbatch.convert.onnx import Graph, Node, Stored, Tensor, module_path, read_graph
+from mlxbatch.convert.write import write_plain
 
 ARCHIVE, SETTINGS = "DeepFilterNet3_onnx.tar.gz", "config.ini"
 # PyTorch's names of the three parts by their files.
@@ -35,7 +35,7 @@ def convert_deepfilter(source: Path, target: Path) -> None:
 
     `target` is made, and must not exist. Raises ValueError that names the file at fault and what is wrong with it.
     """
-    write_directory(read_deepfilter(source, Origin(source.name)), target)
+    write_plain(read_deepfilter(source, Origin(source.name)), target)
 
 
 def read_deepfilter(source: Path, origin: Origin) -> Checkpoint:

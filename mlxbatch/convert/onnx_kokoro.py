@@ -17,10 +17,10 @@ import numpy as np
 from safetensors.numpy import save
 
 from mlxbatch.convert.checkpoint import Checkpoint, Origin
-from mlxbatch.convert.directory import write_directory
 from mlxbatch.convert.fitting import Read, fitted, zeros
 from mlxbatch.convert.kokoro_layout import VOICE_SHAPE, expected_shapes, quantizable
 from mlxbatch.convert.onnx import Graph, Node, Stored, Tensor, dequantized, module_path, read_graph
+from mlxbatch.convert.write import write_plain
 from mlxbatch.models.weights import Shape
 
 MODEL, VOCABULARY, VOICES = "kokoro.onnx", "vocab.json", "voices"
@@ -74,7 +74,7 @@ def convert_kokoro(source: Path, target: Path) -> None:
 
     `target` is made, and must not exist. Raises ValueError that names the file at fault and what is wrong with it.
     """
-    write_directory(read_kokoro(source, Origin(source.name)), target)
+    write_plain(read_kokoro(source, Origin(source.name)), target)
 
 
 def read_kokoro(source: Path, origin: Origin) -> Checkpoint:

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from mlxbatch.convert.checkpoint import Checkpoint, Origin
-from mlxbatch.convert.directory import write_directory
 from mlxbatch.convert.fitting import Found, fitted
 from mlxbatch.convert.ge2e_layout import LSTMS, expected_shapes
 from mlxbatch.convert.readers.stored import Stored
 from mlxbatch.convert.readers.torch_legacy import read_torch_legacy
+from mlxbatch.convert.write import write_plain
 
 MODEL = "pretrained.pt"
 # mlx-audio's VoiceEncConfig, whose defaults are Resemblyzer's hparams.py: embeddings of 1.6 s at a time.
@@ -41,7 +41,7 @@ def convert_resemblyzer(source: Path, target: Path) -> None:
 
     `target` is made, and must not exist. Raises ValueError that names the file at fault and what is wrong with it.
     """
-    write_directory(read_resemblyzer(source, Origin(source.name)), target)
+    write_plain(read_resemblyzer(source, Origin(source.name)), target)
 
 
 def read_resemblyzer(source: Path, origin: Origin) -> Checkpoint:

@@ -14,10 +14,11 @@ import mlx.core as mx
 import numpy as np
 
 from mlxbatch.convert.checkpoint import Checkpoint, Weight
+from mlxbatch.convert.file_layout import is_turned
 from mlxbatch.convert.layout import SHARD, Layout, Tensor, layout, quantization
 from mlxbatch.convert.precision import Packing, Precision
 from mlxbatch.errors import SetupError, UsageError, show
-from mlxbatch.models.weights import AGAIN, INDEX
+from mlxbatch.models.weights import AGAIN, INDEX, Shape
 
 # Bytes of a weight that are cast, quantized and written at a time: MLX's own arrays for one piece take a few times as
 # much, and rows are quantized each by itself.
@@ -50,7 +51,25 @@ Progress = Callable[[Step], None]
 
 def layout_of(checkpoint: Checkpoint, precision: Precision) -> Layout:
     """Where the tensors of a checkpoint will lie once it is brought to a precision."""
-    return layout({name: (weight.shape, weight.kind) for name, weight in checkpoint.weights.items()}, precision, SHARD)
+    headers = {
+        name: (_shape_in_file(checkpoint, precision, name), one.kind) for name, one in checkpoint.weights.items()
+    }
+    return layout(headers, precision, SHARD)
+
+
+def _shape_in_file(checkpoint: Checkpoint, precision: Precision, name: str) -> Shape:
+    shape = checkpoint.weights[name].shape
+    return (*shape[:-2], shape[-1], shape[-2]) if _is_turned(checkpoint, precision, name) else shape
+
+
+def _is_turned(checkpoint: Checkpoint, precision: Precision, name: str) -> bool:
+    packed = checkpoint.quantized or bool(precision.packed)
+    return is_turned(checkpoint.architecture, name, checkpoint.weights[name].shape, packed=packed)
+
+
+def write_plain(checkpoint: Checkpoint, target: Path) -> None:
+    """Write one model directory, `target`, at the precision that the checkpoint has. Raises as `write` does."""
+    write(checkpoint, {target: Precision()}, lambda step: None)
 
 
 def write(checkpoint: Checkpoint, models: Mapping[Path, Precision], progress: Progress) -> list[Layout]:
@@ -135,6 +154,8 @@ class _Output:
         """Bring a weight to its precision, and write it where it belongs, rows by rows."""
         tensors = self.layout.made_of[name]
         packing = self.precision.packed.get(name.rpartition(".")[0]) if len(tensors) > 1 else None
+        if _is_turned(self.checkpoint, self.precision, name):
+            array = mx.contiguous(mx.swapaxes(array, -1, -2))
         for first, rows in _pieces(array):
             numbers = self._cast(name, rows)
             parts = self._pack(name, numbers, packing) if packing else [numbers]

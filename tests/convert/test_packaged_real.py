@@ -10,6 +10,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 import soxr
+from mlx.utils import tree_flatten
 from numpy.typing import NDArray
 from safetensors import safe_open
 from safetensors.numpy import load_file
@@ -17,6 +18,9 @@ from safetensors.numpy import load_file
 from mlxbatch.audio import decode
 from mlxbatch.convert.onnx import Graph, read_graph
 from mlxbatch.convert.onnx_kokoro import kokoro_weights
+from mlxbatch.convert.precision import Packing, Precision
+from mlxbatch.convert.sources import open_source
+from mlxbatch.convert.write import write
 from mlxbatch.engines.base import EngineSpec
 from mlxbatch.engines.whisper.engine import WhisperEngine
 from mlxbatch.errors import SetupError
@@ -172,3 +176,19 @@ def test_a_voice_is_closer_to_itself_than_to_another(ge2e: Path) -> None:
     own = [a @ b for voice in (reader, prompts) for a in voice for b in voice if a is not b]
     other = [a @ b for a in reader for b in prompts]
     assert min(own) > max(other) + 0.1
+
+
+@pytest.mark.parametrize("precision", [Precision(dtype="float16"), Precision({"bert_encoder": Packing(8)})])
+def test_a_converted_kokoro_is_loaded_by_plain_mlx_audio(
+    kokoro_82m: Path, tmp_path: Path, precision: Precision
+) -> None:
+    """Its convolutions lie the other way round as soon as one layer is packed."""
+    target = tmp_path / "kokoro"
+    with open_source(str(kokoro_82m), revision=None, task=None, offline=True, say=print) as checkpoint:
+        write(checkpoint, {target: precision}, lambda step: None)
+        shapes = {name: weight.shape for name, weight in checkpoint.weights.items()}
+    from mlx_audio.tts.utils import load_model
+
+    loaded = dict(tree_flatten(load_model(target, strict=True).parameters()))
+    del shapes["bert_encoder.weight"]
+    assert {name: tuple(loaded[name].shape) for name in shapes} == shapes
