@@ -31,6 +31,13 @@ class ItemError(MlxBatchError):
         return type(self), (self.path, self.stage, self.cause)
 
 
+class QualityLost(MlxBatchError):
+    """A converted model lost more than a gate allows; it was not put in place."""
+
+    exit_code = 1
+    meaning = "a converted model lost more than --max-wer-loss or --max-kl allow: nothing was put in place"
+
+
 class UsageError(MlxBatchError):
     exit_code = 2
     meaning = "usage: bad option, bad profile, no such input, outputs that would collide"
