@@ -1,4 +1,4 @@
-"""Word and character error rates as the Whisper paper measures them. Needs the extra `quality` (jiwer, whisper-normalizer)."""
+"""Error rates of words and characters as the Whisper paper has them. Needs the extra `quality` (jiwer, normalizer)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Literal
 from mlxbatch.errors import SetupError
 from mlxbatch.languages import language_code
 
+Unit = Literal["word", "character"]
 # Written without spaces between words, so that words cannot be counted: Radford et al. 2022, appendix C, puts a space
 # between all letters, which makes the rate one of characters.
 NO_SPACES = frozenset({"zh", "ja", "th", "lo", "my", "yue"})
@@ -43,7 +44,7 @@ def errors(
     references: Sequence[str],
     hypotheses: Sequence[str],
     language: str = "en",
-    unit: Literal["word", "character"] = "word",
+    unit: Unit = "word",
 ) -> list[Errors]:
     """The edits of each hypothesis, on text normalized as for `wer`, and with its errors.
 

@@ -1,0 +1,123 @@
+"""The whole proof, on tiny weights and on Whisper base."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from mlxbatch.convert.proof import prove as proving
+from mlxbatch.convert.proof.clips import Clip, Clips, shipped
+from mlxbatch.convert.proof.gates import Gates
+from mlxbatch.convert.proof.prove import prove
+from mlxbatch.convert.proof.quality import Quality
+from mlxbatch.errors import QualityLost, SetupError
+from tests.engines.whisper.parts import short_whisper
+
+from .packed import pack
+from .test_clips import write
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return short_whisper(tmp_path_factory.mktemp("prove") / "model")
+
+
+@pytest.fixture(scope="module")
+def noises(tmp_path_factory: pytest.TempPathFactory) -> Clips:
+    folder = tmp_path_factory.mktemp("noises")
+    return Clips("noises", tuple(Clip(write(folder / f"{name}.wav", 1.0), "the", "en") for name in ("a", "bb")))
+
+
+def test_a_proof_of_tiny_weights_has_all_there_is_to_say(tiny: Path, noises: Clips, tmp_path: Path) -> None:
+    stages: list[str] = []
+    packed = pack(tiny, tmp_path / "packed", 4)
+    found = prove(tiny, packed, noises, "quick", task="transcribe", say=stages.append)
+    assert (found.task, found.architecture, found.not_measured) == ("transcribe", "whisper", ())
+    assert found.calibration is not None
+    assert (found.calibration.clips, found.calibration.words) == (2, 2)
+    assert found.recognition is not None
+    assert found.recognition.divergence is not None
+    assert found.recognition.divergence.mean.value > 0
+    assert found.recognition.wer is not None
+    assert found.speed_original is not None
+    assert found.speed_converted is not None
+    assert (found.speed_original.arithmetic, found.speed_converted.arithmetic) == (
+        "float32",
+        "float32, weights dequantized on loading",
+    )
+    assert found.speed_original.peak_bytes > 0
+    assert len(stages) == 4
+    assert pickle.loads(pickle.dumps(found)) == found
+
+
+def test_without_texts_the_models_are_compared_with_each_other(tiny: Path, noises: Clips) -> None:
+    silent = Clips("noises", tuple(Clip(clip.path, None, "en") for clip in noises.clips))
+    found = prove(tiny, tiny, silent, "full", task="transcribe")
+    assert found.recognition is not None
+    assert (found.recognition.changed, found.recognition.wer) == (0, None)
+    assert found.not_measured == ("word error rates: no clip has a text",)
+
+
+def test_without_a_proof_the_sizes_are_told(tiny: Path, noises: Clips) -> None:
+    found = prove(tiny, tiny, noises, "none", task="transcribe")
+    assert found.converted.bits_per_weight > 16
+    assert (found.layers, found.recognition) == ((), None)
+    assert found.not_measured == ("everything but sizes: --verify none",)
+
+
+def test_another_task_says_what_is_not_there(tiny: Path, noises: Clips) -> None:
+    found = prove(tiny, tiny, noises, "quick", task="synthesize")
+    assert found.recognition is None
+    assert "no proof by listening for synthesize" in found.not_measured[0]
+
+
+def test_a_directory_that_is_no_model(tiny: Path, noises: Clips, tmp_path: Path) -> None:
+    with pytest.raises(SetupError, match=r"config\.json: missing"):
+        prove(tiny, tmp_path, noises, "quick", task="transcribe")
+
+
+def test_engines_are_set_by_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert proving.default_spec().dtype == "float32"
+    monkeypatch.setattr(proving.mx.metal, "is_available", lambda: True)
+    assert (proving.default_spec().dtype, proving.default_spec().device) == ("float16", {"kind": "gpu"})
+
+
+# ---- on real weights
+
+
+@pytest.mark.real
+def test_whisper_base_is_itself(whisper_base: Path) -> None:
+    found = prove(whisper_base, whisper_base, shipped(), "quick", task="transcribe").recognition
+    assert found is not None
+    assert found.divergence is not None
+    assert (found.changed, found.failed, found.divergence.largest, found.divergence.same_top.value) == (0, 0, 0.0, 1.0)
+    assert found.wer is not None
+    assert found.wer.original == found.wer.converted < 0.15
+    assert found.divergence.tokens > 70
+
+
+def divergence(found: Quality) -> float:
+    assert found.recognition is not None
+    assert found.recognition.divergence is not None
+    return found.recognition.divergence.mean.value
+
+
+@pytest.mark.real
+def test_fewer_bits_are_farther_away_and_a_wrong_layer_is_caught(whisper_base: Path, tmp_path: Path) -> None:
+    """At 8 bits the gate lets it through, unless a layer's weights are wrong."""
+    gates = Gates(max_kl=0.01)
+    eight, three = (
+        prove(whisper_base, pack(whisper_base, tmp_path / f"{bits}", bits), shipped(), "quick", task="transcribe")
+        for bits in (8, 3)
+    )
+    assert 0 < divergence(eight) < 0.01
+    assert divergence(three) > 10 * divergence(eight)
+    gates.judge(eight)
+    layer = "decoder.blocks.3.mlp1"
+    damaged = pack(whisper_base, tmp_path / "damaged", 8, damaged=layer)
+    found = prove(whisper_base, damaged, shipped(), "quick", task="transcribe")
+    assert max(found.layers, key=lambda one: one.error).layer == layer
+    with pytest.raises(QualityLost, match=r"--max-kl 0\.01: the converted model loses"):
+        gates.judge(found)
