@@ -7,7 +7,7 @@ original is surprised at every word, two models may differ much without conseque
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -142,17 +142,21 @@ def hidden(decoder: Decoder, batch: Batch, features: mx.array, counts: mx.array)
     return found
 
 
+Logits = Callable[[mx.array], mx.array]
+"""A decoder's states [n, n_state] to float32 logits [n, vocabulary]."""
+
+
 def compare(
-    original: Decoder, states: mx.array, converted: Decoder, others: mx.array
+    original: Logits, states: mx.array, converted: Logits, others: mx.array
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Of each token: the divergence of the converted model's distribution, in nats, and whether the top is the same.
 
-    `states` and `others` are what `hidden` gives of each, with the same tokens.
+    `states` and `others` are what `hidden` gives of each, of the same tokens.
     """
     nats, same = [], []
     for first in range(0, len(states), _CHUNK):
-        p = original.logits(states[first : first + _CHUNK])
-        q = converted.logits(others[first : first + _CHUNK])
+        p = original(states[first : first + _CHUNK])
+        q = converted(others[first : first + _CHUNK])
         some, tops = divergence(p, q), mx.argmax(p, axis=-1) == mx.argmax(q, axis=-1)
         mx.eval(some, tops)
         nats.append(np.asarray(some, np.float64))

@@ -53,8 +53,7 @@ def recognise(
     say("transcribing with the converted model")
     after = hear(converted, sounds, spec)
     missing: list[str] = []
-    spoken = [sound.clip.language or _detected(before, number) or "en" for number, sound in enumerate(sounds)]
-    rates = _rates(sounds, spoken, before.texts, after.texts, missing)
+    rates = _rates(sounds, _languages(sounds, before), before.texts, after.texts, missing)
     say("comparing next-token distributions")
     divergence = _divergence(original, converted, sounds, before, spec, missing)
     figures = Recognition(
@@ -76,6 +75,16 @@ def reference_words(sounds: Sequence[Sound]) -> int:
     texts = [(sound.clip.text, sound.clip.language or "en") for sound in sounds if sound.clip.text is not None]
     said = [text for text, _ in texts]
     return sum(one.of for one in _errors(said, said, [language for _, language in texts]))
+
+
+def spoken_words(sounds: Sequence[Sound], heard: Heard) -> int:
+    """How many words a model said, counted as those of texts. SetupError without the extra `quality`."""
+    return sum(one.of for one in _errors(heard.texts, heard.texts, _languages(sounds, heard)))
+
+
+def _languages(sounds: Sequence[Sound], heard: Heard) -> list[str]:
+    """Each clip's, as it is given, or as the model heard it."""
+    return [sound.clip.language or _detected(heard, number) or "en" for number, sound in enumerate(sounds)]
 
 
 def _refuse_problems(sounds: Sequence[Sound], heard: Heard) -> None:
@@ -204,7 +213,7 @@ def compared(
             forced.hidden(one.decoder, batch, *forced.encode(one, batch, spec.context, dtype))
             for one in (original, converted)
         ]
-        away, tops = forced.compare(original.decoder, states[0], converted.decoder, states[1])
+        away, tops = forced.compare(original.decoder.logits, states[0], converted.decoder.logits, states[1])
         for clip in np.unique(batch.clips):
             nats[clip].append(away[batch.clips == clip])
             same[clip].append(tops[batch.clips == clip])

@@ -144,9 +144,9 @@ def test_two_networks_are_as_far_apart_as_worked_out_by_hand(tiny: Path, tmp_pat
     one, other = load(tiny), load(pack(tiny, tmp_path / "packed", 3))
     for batch in forced.batches(some(), Context(), 8):
         pair = [forced.hidden(m.decoder, batch, *forced.encode(m, batch, Context(), mx.float32)) for m in (one, other)]
-        nats, same = forced.compare(one.decoder, pair[0], other.decoder, pair[1])
+        nats, same = forced.compare(one.decoder.logits, pair[0], other.decoder.logits, pair[1])
         p, q = (np.asarray(m.decoder.logits(s), np.float64) for m, s in zip((one, other), pair, strict=True))
         np.testing.assert_allclose(nats, by_hand(p, q), rtol=1e-3, atol=1e-6)
         np.testing.assert_array_equal(same, p.argmax(-1) == q.argmax(-1))
-        nothing, all_same = forced.compare(one.decoder, pair[0], one.decoder, pair[0])
+        nothing, all_same = forced.compare(one.decoder.logits, pair[0], one.decoder.logits, pair[0])
         assert (nothing.max(), all_same.all()) == (0.0, True)
