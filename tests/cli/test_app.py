@@ -61,7 +61,13 @@ def test_every_command_has_help_that_teaches(cli: Cli) -> None:
     assert ran.out.count("mlxbatch transcribe") >= 4
     for panel in ("What to work on", "How to do it", "The run", "What is shown"):
         assert panel in ran.out
-    for command in (["models", "list"], ["models", "pull"], ["models", "path"], ["profiles", "check"]):
+    for command in (
+        ["convert", "compare"],
+        ["models", "list"],
+        ["models", "pull"],
+        ["models", "path"],
+        ["profiles", "check"],
+    ):
         assert cli(*command, "--help").code == 0
 
 

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 
-from mlxbatch.convert.proof.figures import rows
+from mlxbatch.convert.proof.figures import HEAD, rows
 from mlxbatch.convert.proof.quality import LayerError, Quality
 from mlxbatch.errors import show
 from mlxbatch.words import count, size
@@ -28,16 +28,8 @@ _NAMED = 5
 
 def card(found: Quality) -> str:
     """The card's text, Markdown."""
-    sections = (
-        _front(found),
-        _about(found),
-        _cost(found),
-        _layers(found),
-        _kept(found),
-        _missing(found),
-        _files(found),
-    )
-    return "\n".join(line for section in sections for line in section) + "\n"
+    sections = (_front, _about, _cost, _layers, _kept, _missing, _files)
+    return "\n".join(line for section in sections for line in section(found)) + "\n"
 
 
 def _front(found: Quality) -> Iterator[str]:
@@ -51,7 +43,8 @@ def _front(found: Quality) -> Iterator[str]:
     # Only what the hub gave has a revision; a directory's name means nothing there.
     if origin and origin.revision:
         yield f"base_model: {_yaml(origin.source)}"
-        yield f"base_model_relation: {'quantized' if _is_packed(found) else 'finetune'}"
+        if any(one.bits is not None for one in found.layers):
+            yield "base_model_relation: quantized"
     yield "tags:"
     yield from (f"- {tag}" for tag in ("mlx", "mlxbatch", _yaml(found.architecture)))
     yield "---"
@@ -66,6 +59,7 @@ def _yaml(text: str) -> str:
 def _about(found: Quality) -> Iterator[str]:
     origin = found.origin
     source = _code(origin.source) if origin else "a model"
+    versions = ", ".join(f"{name} {version}" for name, version in found.made_with.items())
     yield f"# {source} for MLX, {found.converted.bits_per_weight:.2f} bits a weight"
     yield ""
     facts = [
@@ -77,10 +71,7 @@ def _about(found: Quality) -> Iterator[str]:
         ("weights", f"{size(found.converted.bytes)}, of {size(found.original.bytes)}"),
         ("what is not packed", found.dtype or "as it is stored"),
         ("identity (sha256)", _code(found.converted.sha256)),
-        (
-            "made with",
-            ", ".join(f"{name} {version}" for name, version in found.made_with.items()) or "not written down",
-        ),
+        ("made with", versions or "not written down"),
     ]
     yield from _table(("", ""), facts)
 
@@ -96,9 +87,7 @@ def _cost(found: Quality) -> Iterator[str]:
             f"sha256 {_code(tried.sha256)}), proof {_code(found.level)}."
         )
         yield ""
-    yield from _table(
-        ("", "original", "converted"), ((row.name.strip(), row.original, row.converted) for row in rows(found))
-    )
+    yield from _table(HEAD, ((row.name.strip(), row.original, row.converted) for row in rows(found)))
     if found.recognition is not None:
         yield f"Texts: {found.recognition.decoding} decoding, words normalized as in the Whisper paper. A ± is one"
         yield "standard error, the clips taken as draws."
@@ -159,10 +148,6 @@ def _files(found: Quality) -> Iterator[str]:
     yield "## Files it was made from"
     yield ""
     yield from _table(("file", "sha256"), ((_code(name), _code(sha)) for name, sha in found.origin.sha256.items()))
-
-
-def _is_packed(found: Quality) -> bool:
-    return any(one.bits is not None for one in found.layers)
 
 
 def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> Iterator[str]:

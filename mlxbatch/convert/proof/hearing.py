@@ -10,9 +10,10 @@ from pathlib import Path
 
 import mlx.core as mx
 
-from mlxbatch import kernels
+from mlxbatch import kernels, profile
 from mlxbatch.convert.proof.clips import Sound
 from mlxbatch.convert.proof.quality import Speed
+from mlxbatch.encoder_context import Context
 from mlxbatch.engines import registry
 from mlxbatch.engines.base import Engine, EngineSpec
 from mlxbatch.engines.families import require
@@ -22,6 +23,8 @@ from mlxbatch.types import Job, JobFailed, Output, TranscribeOptions
 
 # Without a ladder of temperatures: a sample drawn anew would change texts that the weights do not change.
 DECODING = "greedy"
+# Of a profile's [device], what the engine's process sets.
+_DEVICE = ("kind", "memory_limit", "cache_limit", "wired_limit", "blas")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,27 @@ class Heard:
     @property
     def texts(self) -> list[str]:
         return [" ".join(segment.text for one in some for segment in one.segments) for some in self.outputs]
+
+
+def profile_spec(name: str | None = None) -> EngineSpec:
+    """An engine set as a profile says, by default this machine's; but weights are as they are stored, whatever it says.
+
+    Engine and model are to be filled in. Raises UsageError for a profile that is not right.
+    """
+    settings = profile.load(name).profile
+    own, machine = settings.transcribe, settings.device
+    return EngineSpec(
+        engine="",
+        batch_size=own.batch_size,
+        dtype=own.dtype,
+        segment_seconds=own.segment_seconds,
+        encode_rows=own.encode_rows,
+        encode_streams=own.encode_streams,
+        cpu_streams=own.cpu_streams,
+        blas_threads=machine.blas_threads,
+        context=Context(own.encoder_margin_seconds, own.encoder_bucket_seconds, own.encoder_stride),
+        device={name: getattr(machine, name) for name in _DEVICE},
+    )
 
 
 def hear(directory: Path, sounds: Sequence[Sound], spec: EngineSpec) -> Heard:

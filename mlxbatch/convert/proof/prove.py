@@ -7,11 +7,10 @@ from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 
-import mlx.core as mx
-
 from mlxbatch import __version__
 from mlxbatch.convert.origin import Origin
 from mlxbatch.convert.proof.clips import Clips
+from mlxbatch.convert.proof.hearing import profile_spec
 from mlxbatch.convert.proof.layers import layer_errors, weights
 from mlxbatch.convert.proof.quality import Level, Quality
 from mlxbatch.convert.proof.recognition import recognise
@@ -36,9 +35,9 @@ def prove(
     """Compare two directories that mlxbatch can load.
 
     "quick" compares every weight and tries both models on the first clips, "full" on all of them, "none" looks at sizes
-    alone. `spec` is how the engines are set (None: default_spec); `origin`, `dtype` and `kept` (why a layer stays
-    plain) are handed on. `say` is told each stage. All arguments but `say`, and the result, can be pickled, so that it
-    can run in a process of its own.
+    alone. `spec` is how the engines are set (None: by this machine's profile); `origin`, `dtype` and `kept`, why a
+    layer stays plain, are handed on. `say` is told each stage. All arguments but `say`, and the result, can be pickled,
+    so that it can run in a process of its own.
 
     Raises SetupError where a directory is no whole model or the original cannot hear a clip, ItemError for a clip that
     cannot be decoded.
@@ -60,14 +59,7 @@ def prove(
     compared = layer_errors(original, converted)
     missing = [f"error of {name}: the original has no weight of that name" for name in compared.unknown]
     found = replace(found, layers=compared.errors, not_measured=tuple(missing))
-    return _tried(found, original, converted, clips, spec or default_spec(), say)
-
-
-def default_spec() -> EngineSpec:
-    """How engines are set where nobody says: float16 on a GPU, and float32, which a CPU is fast in, without one."""
-    if mx.metal.is_available() or mx.cuda.is_available():
-        return EngineSpec("", dtype="float16", device={"kind": "gpu"})
-    return EngineSpec("", dtype="float32", device={"kind": "cpu"})
+    return _tried(found, original, converted, clips, spec or profile_spec(), say)
 
 
 def _tried(

@@ -141,9 +141,9 @@ def write(quality: Quality, directory: Path) -> Path:
     return path
 
 
-def text(quality: Quality) -> str:
-    """The record as JSON."""
-    return _form().dump_json(quality, indent=2).decode("utf-8")
+def text(quality: Quality, indent: int | None = 2) -> str:
+    """The record as JSON, on one line where `indent` is None."""
+    return _form().dump_json(quality, indent=indent).decode("utf-8")
 
 
 def read(path: Path) -> Quality:

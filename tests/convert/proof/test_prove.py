@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from mlxbatch.convert.proof import prove as proving
 from mlxbatch.convert.proof.clips import Clip, Clips, shipped
 from mlxbatch.convert.proof.gates import Gates
 from mlxbatch.convert.proof.prove import prove
@@ -76,12 +75,6 @@ def test_another_task_says_what_is_not_there(tiny: Path, noises: Clips) -> None:
 def test_a_directory_that_is_no_model(tiny: Path, noises: Clips, tmp_path: Path) -> None:
     with pytest.raises(SetupError, match=r"config\.json: missing"):
         prove(tiny, tmp_path, noises, "quick", task="transcribe")
-
-
-def test_engines_are_set_by_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert proving.default_spec().dtype == "float32"
-    monkeypatch.setattr(proving.mx.metal, "is_available", lambda: True)
-    assert (proving.default_spec().dtype, proving.default_spec().device) == ("float16", {"kind": "gpu"})
 
 
 # ---- on real weights

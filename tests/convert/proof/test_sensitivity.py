@@ -10,7 +10,8 @@ import pytest
 from mlxbatch.convert.proof import sensitivity as measuring
 from mlxbatch.convert.proof.allocation import Sensitivity, fitting, precision
 from mlxbatch.convert.proof.clips import Clip, Clips
-from mlxbatch.convert.proof.prove import default_spec, prove
+from mlxbatch.convert.proof.hearing import profile_spec
+from mlxbatch.convert.proof.prove import prove
 from mlxbatch.convert.proof.sensitivity import read, sensitivity, write
 from mlxbatch.errors import SetupError, UsageError
 from tests.engines.whisper.parts import short_whisper
@@ -40,7 +41,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def found(tiny: Path, noises: Clips, tmp_path_factory: pytest.TempPathFactory) -> Sensitivity:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MLXBATCH_CACHE", str(tmp_path_factory.mktemp("cache")))
-        return sensitivity(tiny, noises, "full", spec=default_spec())
+        return sensitivity(tiny, noises, "full", spec=profile_spec())
 
 
 def test_each_group_is_measured_at_each_width(found: Sensitivity) -> None:
@@ -79,9 +80,9 @@ def test_it_is_measured_once(found: Sensitivity, tiny: Path, noises: Clips, monk
     calls = []
     monkeypatch.setattr(measuring, "_measure", lambda *_: calls.append(1) or found)
     for _ in range(2):
-        assert sensitivity(tiny, noises, "full", spec=default_spec()) == found
-    sensitivity(tiny, noises, "full", spec=default_spec(), group_size=32)
-    sensitivity(tiny, Clips("one", noises.clips[:1]), "full", spec=default_spec())
+        assert sensitivity(tiny, noises, "full", spec=profile_spec()) == found
+    sensitivity(tiny, noises, "full", spec=profile_spec(), group_size=32)
+    sensitivity(tiny, Clips("one", noises.clips[:1]), "full", spec=profile_spec())
     assert len(calls) == 3
 
 
@@ -102,6 +103,6 @@ def test_a_recipe_of_it_can_be_converted(found: Sensitivity) -> None:
 def test_no_whisper_no_speech_and_no_layer(tiny: Path, noises: Clips, tmp_path: Path) -> None:
     write_json(tmp_path / "config.json", {"model_type": "parakeet"})
     with pytest.raises(UsageError, match="of Whispers only"):
-        sensitivity(tmp_path, noises, "full", spec=default_spec())
+        sensitivity(tmp_path, noises, "full", spec=profile_spec())
     with pytest.raises(UsageError, match="no layer in it can be quantized in groups of 128"):
-        sensitivity(tiny, noises, "full", spec=default_spec(), group_size=128, layers=["decoder.token_embedding"])
+        sensitivity(tiny, noises, "full", spec=profile_spec(), group_size=128, layers=["decoder.token_embedding"])
