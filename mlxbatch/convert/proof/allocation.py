@@ -13,13 +13,13 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
+from typing import Final, Literal
 
 from mlxbatch.convert.precision import Dtype, Packing, Precision
 from mlxbatch.errors import UsageError
 from mlxbatch.words import size
 
-SCHEMA = 1
+SCHEMA: Final = 1
 
 
 @dataclass(frozen=True, slots=True)

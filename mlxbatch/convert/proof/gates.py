@@ -47,7 +47,7 @@ class Gates:
             _judge("--max-wer-loss", self.max_wer_loss, loss and loss * 100, "points of word error rate")
         if self.max_kl is not None:
             divergence = found.divergence if found else None
-            _judge("--max-kl", self.max_kl, divergence and divergence.mean, "nats a token")
+            _judge("--max-kl", self.max_kl, divergence.mean if divergence else None, "nats a token")
 
 
 def _judge(option: str, limit: float, found: Estimate | None, unit: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
@@ -19,7 +19,7 @@ from mlxbatch.errors import SetupError, show
 from mlxbatch.writers.files import write_outputs
 
 FILE = "quality.json"
-SCHEMA = 1
+SCHEMA: Final = 1
 
 Level = Literal["quick", "full", "none"]
 
