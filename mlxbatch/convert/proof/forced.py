@@ -170,6 +170,13 @@ def divergence(p: mx.array, q: mx.array) -> mx.array:
     Each term has Q - P added, which sums to nothing: so none is negative but for its own rounding, and small
     divergences are not lost in the rounding of two sums of 1.
     """
-    p, q = (x - kernels.logsumexp(x)[:, None] for x in (p, q))
-    share, other = (kernels.exp2(x * kernels.LOG2E) for x in (p, q))
-    return mx.maximum(mx.sum(share * (p - q) - share + other, axis=-1), 0.0)
+    (share, log_share), (other, log_other) = _distribution(p), _distribution(q)
+    return mx.maximum(mx.sum(share * (log_share - log_other) - share + other, axis=-1), 0.0)
+
+
+def _distribution(logits: mx.array) -> tuple[mx.array, mx.array]:
+    """Probabilities and their natural logarithms, each [n, vocabulary]."""
+    x = logits - mx.max(logits, axis=-1, keepdims=True)
+    powers = kernels.exp2(x * kernels.LOG2E)
+    total = mx.sum(powers, axis=-1, keepdims=True)
+    return powers / total, x - mx.log(total)
