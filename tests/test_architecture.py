@@ -36,7 +36,7 @@ MAY_IMPORT_MLX = (
     "mlxbatch.convert.checkpoint",
     *(
         f"mlxbatch.convert.proof.{name}"
-        for name in ("forced", "hearing", "layers", "prove", "recognition", "sensitivity")
+        for name in ("forced", "hearing", "layers", "recognition", "sensitivity", "separation", "synthesis")
     ),
     "mlxbatch.device",
     "mlxbatch.kernels",
@@ -96,7 +96,7 @@ PURE += (
     *(f"engines.mlx_audio.{name}" for name in ("cuts", "pieces", "heard", "memory", "footprint")),
 )
 PURE += tuple(f"report.{name}" for name in ("content", "sections", "series", "data"))
-PURE += tuple(f"convert.proof.{name}" for name in ("ratio", "gates", "allocation", "card"))
+PURE += tuple(f"convert.proof.{name}" for name in ("ratio", "gates", "allocation", "card", "waveforms"))
 PURE += ("convert.precision", "convert.origin")
 PURE += ("convert.whisper_tokenizer", "models.facts", "models.hub.wanted")
 PURE_IMPORTS_NO = ("mlx", "soundfile", "soxr", "av", "multiprocessing", "sqlite3", "threading")

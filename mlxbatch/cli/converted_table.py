@@ -78,10 +78,8 @@ def record(path: Path, found: Quality) -> dict[str, Any]:
 
 
 def _lost(found: Quality) -> tuple[Estimate | None, Estimate | None]:
-    figures = found.recognition
-    if figures is None:
-        return None, None
-    return figures.wer_loss, figures.divergence.mean if figures.divergence else None
+    divergence = found.recognition.divergence if found.recognition else None
+    return found.wer_loss, divergence.mean if divergence else None
 
 
 def _finite(value: float) -> float | None:

@@ -17,8 +17,10 @@ from mlxbatch.convert.proof.prove import prove
 from mlxbatch.convert.proof.quality import Level, Quality
 from mlxbatch.convert.proof.recognition import reference_words
 from mlxbatch.convert.proof.sensitivity import sensitivity
+from mlxbatch.convert.proof.sentences import sentences_for, words
+from mlxbatch.engines.families import FAMILIES
+from mlxbatch.errors import UsageError, show
 from mlxbatch.models.weights import GROUP
-from mlxbatch.types import Task
 from mlxbatch.writers.files import write_outputs
 
 Say = Callable[[str], None]
@@ -29,10 +31,18 @@ def clips_of(source: Path | None) -> Clips:
     return shipped() if source is None else calibration(source)
 
 
-def foresee(clips: Clips, level: Level, gates: Gates) -> None:
-    """UsageError where these clips cannot tell whether the limits are kept: to be asked before work begins."""
-    if gates.max_wer_loss is not None:
+def foresee(clips: Clips, level: Level, gates: Gates, architecture: str = "whisper") -> None:
+    """UsageError where it cannot be told of such a model whether limits are kept: to be asked before work begins."""
+    if gates.max_kl is not None and architecture != "whisper":
+        raise UsageError("--max-kl: next-token distributions are measured of Whispers only")
+    if gates.max_wer_loss is None:
+        return
+    if architecture == "kokoro":
+        gates.foresee(words(sentences_for(level)))
+    elif architecture in FAMILIES:
         gates.foresee(reference_words(clips.sounds(level)))
+    else:
+        raise UsageError(f"--max-wer-loss: there are no words to measure of a {show(architecture)} model")
 
 
 def proven(
@@ -42,7 +52,7 @@ def proven(
     level: Level,
     gates: Gates,
     *,
-    task: Task,
+    task: str,
     origin: Origin | None,
     chosen: Precision,
     say: Say = lambda text: None,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from mlxbatch.convert.proof.quality import Divergence, Quality, Recognition, Speed
+from mlxbatch.convert.proof.quality import Divergence, Quality, Recognition, Separation, Speed, Synthesis
 from mlxbatch.convert.proof.ratio import Estimate
 from mlxbatch.words import elapsed, size
 
@@ -30,6 +30,8 @@ def rows(found: Quality) -> list[Row]:
         Row("bits a weight", f"{first.bits_per_weight:.2f}", f"{second.bits_per_weight:.2f}"),
     ]
     told += _recognition(found.recognition) if found.recognition else []
+    told += _synthesis(found.synthesis) if found.synthesis else []
+    told += _separation(found.separation) if found.separation else []
     told += _speed(found.speed_original, found.speed_converted)
     return told
 
@@ -83,6 +85,26 @@ def _divergence(found: Divergence) -> Iterator[Row]:
         yield Row(f"  {name} %", "", nats(value))
     yield Row("  largest", "", nats(found.largest))
     yield Row("same likeliest token", "", f"{with_error(found.same_top * 100)} %")
+
+
+def _synthesis(found: Synthesis) -> Iterator[Row]:
+    if found.wer is not None:
+        yield Row(f"word error rate to {found.heard_by}", percent(found.wer.original), percent(found.wer.converted))
+    if found.wer_loss is not None:
+        yield Row("loss, points", "", with_error(found.wer_loss * 100))
+    yield Row("duration, of the original's", "", with_error(found.duration, 3))
+    yield Row("log-spectral distance", "", decibels(found.distance))
+    if found.likeness is not None:
+        yield Row("likeness of the voices (cosine)", "", f"{found.likeness:.4f}")
+
+
+def _separation(found: Separation) -> Iterator[Row]:
+    yield Row("SI-SDR against clean speech", decibels(found.clean.original), decibels(found.clean.converted))
+    yield Row("SI-SDR against the original's", "", decibels(found.between))
+
+
+def decibels(value: float) -> str:
+    return f"{value:.2f} dB" if math.isfinite(value) else "the same" if value > 0 else "not finite"
 
 
 def _speed(first: Speed | None, second: Speed | None) -> Iterator[Row]:

@@ -42,8 +42,8 @@ class Gates:
         """QualityLost where a limit is exceeded; UsageError where that cannot be told, or was not measured."""
         found = quality.recognition
         if self.max_wer_loss is not None:
-            self.foresee(quality.calibration.words if quality.calibration else 0)
-            loss = found.wer_loss if found else None
+            self.foresee(quality.words)
+            loss = quality.wer_loss
             _judge("--max-wer-loss", self.max_wer_loss, loss and loss * 100, "points of word error rate")
         if self.max_kl is not None:
             divergence = found.divergence if found else None

@@ -14,9 +14,11 @@ from mlxbatch.convert.proof.hearing import profile_spec
 from mlxbatch.convert.proof.layers import layer_errors, weights
 from mlxbatch.convert.proof.quality import Level, Quality
 from mlxbatch.convert.proof.recognition import recognise
+from mlxbatch.convert.proof.separation import separate
+from mlxbatch.convert.proof.synthesis import speak
 from mlxbatch.engines.base import EngineSpec
+from mlxbatch.engines.families import FAMILIES
 from mlxbatch.models.architecture import architecture, read_json
-from mlxbatch.types import Task
 
 
 def prove(
@@ -25,7 +27,7 @@ def prove(
     clips: Clips,
     level: Level,
     *,
-    task: Task,
+    task: str,
     spec: EngineSpec | None = None,
     origin: Origin | None = None,
     dtype: str | None = None,
@@ -65,10 +67,26 @@ def prove(
 def _tried(
     found: Quality, original: Path, converted: Path, clips: Clips, spec: EngineSpec, say: Callable[[str], None]
 ) -> Quality:
-    """With what both models do on the clips, for a task of which that is measured."""
-    if found.task != "transcribe":
-        what = f"what both models do: there is no proof by listening for {found.task}, its weights alone are compared"
-        return replace(found, not_measured=(*found.not_measured, what))
+    """With what both models do, for those of which that is measured."""
+    if found.architecture in FAMILIES:
+        return _recognised(found, original, converted, clips, spec, say)
+    if found.architecture == "kokoro":
+        spoken = speak(original, converted, found.level, spec, say)
+        missing = (*found.not_measured, *spoken.not_measured)
+        found = replace(found, synthesis=spoken.figures, not_measured=missing)
+        return replace(found, speed_original=spoken.original, speed_converted=spoken.converted)
+    if found.architecture == "deepfilternet":
+        sounds = clips.sounds(found.level)
+        separated = separate(original, converted, sounds, spec, say)
+        found = replace(found, calibration=clips.described(sounds, 0), separation=separated.figures)
+        return replace(found, speed_original=separated.original, speed_converted=separated.converted)
+    what = f"what both models do: of {found.architecture} the weights alone are compared"
+    return replace(found, not_measured=(*found.not_measured, what))
+
+
+def _recognised(
+    found: Quality, original: Path, converted: Path, clips: Clips, spec: EngineSpec, say: Callable[[str], None]
+) -> Quality:
     sounds = clips.sounds(found.level)
     heard = recognise(original, converted, sounds, spec, say)
     return replace(

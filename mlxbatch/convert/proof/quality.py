@@ -111,6 +111,37 @@ class Recognition:
 
 
 @dataclass(frozen=True, slots=True)
+class Synthesis:
+    """Both models' speech, of the same sentences with the same noise.
+
+    `duration` is the converted one's seconds for each of the original's; `distance` the log-spectral distance of what
+    both say at the same place, in dB; `likeness` the cosine of their speaker embeddings, None without an encoder.
+    `wer` is that of what `heard_by` hears, `wer_loss` the converted one's more, of sentences of so many `words`.
+    """
+
+    sentences: int
+    words: int
+    voice: str
+    duration: Estimate
+    distance: float
+    likeness: float | None = None
+    heard_by: str | None = None
+    wer: Rates | None = None
+    wer_loss: Estimate | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Separation:
+    """What both models find in the same noisy speech: SI-SDR in dB, the mean over clips. `between` is of the converted
+    one's output against the original's, `clean` of each against the speech that the noise was added to."""
+
+    clips: int
+    mixture: str
+    between: float
+    clean: Rates
+
+
+@dataclass(frozen=True, slots=True)
 class Quality:
     """A converted model beside its original. What is None was not measured; `not_measured` says what and why."""
 
@@ -127,11 +158,26 @@ class Quality:
     layers: tuple[LayerError, ...] = ()
     calibration: Calibration | None = None
     recognition: Recognition | None = None
+    synthesis: Synthesis | None = None
+    separation: Separation | None = None
     speed_original: Speed | None = None
     speed_converted: Speed | None = None
     not_measured: tuple[str, ...] = ()
     made_with: Mapping[str, str] = field(default_factory=dict)
     schema: Literal[1] = SCHEMA
+
+    @property
+    def wer_loss(self) -> Estimate | None:
+        """Of what it hears, or of what is heard of its speech."""
+        heard = self.recognition or self.synthesis
+        return heard.wer_loss if heard else None
+
+    @property
+    def words(self) -> int:
+        """Of the texts that `wer_loss` is measured with."""
+        if self.synthesis is not None:
+            return self.synthesis.words
+        return self.calibration.words if self.calibration else 0
 
 
 def write(quality: Quality, directory: Path) -> Path:

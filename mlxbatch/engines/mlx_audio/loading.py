@@ -33,7 +33,8 @@ def load(directory: Path, family: Family, dtype: mx.Dtype, bits: int | None = No
     """
     with hushed(), _offline(), _no_programs(directory), _as_setup_error(directory, family):
         _keep_tqdm_to_threads()
-        module = importlib.import_module(f"mlx_audio.stt.models.{family.module}")
+        place = family.module if "." in family.module else f"stt.models.{family.module}"
+        module = importlib.import_module(f"mlx_audio.{place}")
         config = read_json(directory / "config.json") | {"model_path": str(directory)}
         form = getattr(module, "ModelConfig", None)
         model = module.Model(form.from_dict(dict(config)) if form else config)

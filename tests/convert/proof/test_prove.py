@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from mlxbatch.convert.proof.recognition import compared, forced_text, load
 from mlxbatch.engines.whisper.abilities import Abilities
 from mlxbatch.errors import QualityLost, SetupError
 from tests.engines.whisper.parts import short_whisper
+from tests.models.tiny import write_json
 
 from .packed import pack
 from .test_clips import write
@@ -69,10 +71,12 @@ def test_without_a_proof_the_sizes_are_told(tiny: Path, noises: Clips) -> None:
     assert found.not_measured == ("everything but sizes: --verify none",)
 
 
-def test_another_task_says_what_is_not_there(tiny: Path, noises: Clips) -> None:
-    found = prove(tiny, tiny, noises, "quick", task="synthesize")
-    assert found.recognition is None
-    assert "no proof by listening for synthesize" in found.not_measured[0]
+def test_of_another_family_weights_are_compared_and_that_is_said(tiny: Path, noises: Clips, tmp_path: Path) -> None:
+    other = Path(shutil.copytree(tiny, tmp_path / "other"))
+    write_json(other / "config.json", {"model_type": "qwen3_tts"})
+    found = prove(other, other, noises, "quick", task="synthesize")
+    assert (found.recognition, found.synthesis, found.architecture) == (None, None, "qwen3_tts")
+    assert found.not_measured == ("what both models do: of qwen3_tts the weights alone are compared",)
 
 
 def test_a_directory_that_is_no_model(tiny: Path, noises: Clips, tmp_path: Path) -> None:
