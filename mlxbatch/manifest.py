@@ -48,7 +48,7 @@ def read_manifest(source: Path) -> list[Row]:
     base = os.path.join(os.path.abspath(folder), "")  # noqa: PTH100, PTH118
     known: dict[tuple[str, ...], Wishes] = {}
     rows: dict[str, Row] = {}
-    for line, values in _values(source):
+    for line, values in table(source, COLUMNS):
         try:
             asked = tuple(values.get(column, "") for column in _READERS)
             wishes = known.get(asked) or known.setdefault(asked, _wishes(values))
@@ -91,12 +91,15 @@ _READERS: dict[str, Callable[[str], object]] = {
 # --- the file --------------------------------------------------------------------------------------------------------
 
 
-def _values(source: Path) -> Iterator[tuple[int, Values]]:
-    """Each row that is not blank: the line in which it begins, and its values by column."""
+def table(source: Path, known: Sequence[str]) -> Iterator[tuple[int, Values]]:
+    """Each row of a csv that is not blank: the line in which it begins, and its values by column.
+
+    `known` are the columns that there may be; `path` is needed. UsageError as in `read_manifest`.
+    """
     text = _text(source)
-    delimiter = _delimiter(text)
+    delimiter = _delimiter(text, known)
     records = _records(source, text, delimiter)
-    columns = _columns(source, *next(records, (1, [])))
+    columns = _columns(source, known, *next(records, (1, [])))
     for line, values in records:
         values = [value.strip() for value in values]
         if any(values[len(columns) :]):
@@ -123,34 +126,34 @@ def _records(source: Path, text: str, delimiter: str) -> Iterator[tuple[int, lis
         line = reader.line_num + 1
 
 
-def _delimiter(text: str) -> str:
+def _delimiter(text: str, known: Sequence[str]) -> str:
     """By the header alone, since values may hold the others."""
     header = next((line for line in text.splitlines() if line.strip()), "")
-    known = {one: sum(_plain(name) in COLUMNS for name in header.split(one)) for one in _DELIMITERS}
-    return max(_DELIMITERS, key=lambda one: (known[one], header.count(one)))
+    found = {one: sum(_plain(name) in known for name in header.split(one)) for one in _DELIMITERS}
+    return max(_DELIMITERS, key=lambda one: (found[one], header.count(one)))
 
 
 def _plain(name: str) -> str:
     return name.strip().strip('"').strip().lower()
 
 
-def _columns(source: Path, line: int, header: Sequence[str]) -> list[str]:
+def _columns(source: Path, known: Sequence[str], line: int, header: Sequence[str]) -> list[str]:
     """The header's names in lower case, without those at its end that have none; UsageError where one is not ours."""
     names = [name.strip().lower() for name in header]
     while names and not names[-1]:
         names.pop()
     for name in names:
-        if name not in COLUMNS:
-            raise _wrong(source, line, f"unknown column '{show(name)}'{nearest(name, COLUMNS)} ({_known()})")
+        if name not in known:
+            raise _wrong(source, line, f"unknown column '{show(name)}'{nearest(name, known)} ({_listed(known)})")
         if names.count(name) > 1:
             raise _wrong(source, line, f"two columns are called {name}")
     if "path" not in names:
-        raise _wrong(source, line, f"no column path, which names the recordings ({_known()})")
+        raise _wrong(source, line, f"no column path, which names the recordings ({_listed(known)})")
     return names
 
 
-def _known() -> str:
-    return f"there are: {', '.join(COLUMNS)}, with commas, semicolons or tabs between"
+def _listed(known: Sequence[str]) -> str:
+    return f"there are: {', '.join(known)}, with commas, semicolons or tabs between"
 
 
 def _name(delimiter: str) -> str:

@@ -93,6 +93,8 @@ PURE += (
 )
 PURE += tuple(f"report.{name}" for name in ("content", "sections", "series", "data"))
 PURE += ("convert.layer_rules", "convert.layout")
+PURE += tuple(f"convert.proof.{name}" for name in ("ratio", "gates", "allocation", "card", "waveforms"))
+PURE += ("convert.precision", "convert.origin")
 PURE += ("convert.whisper_tokenizer", "models.facts", "models.hub.wanted")
 PURE += tuple(f"convert.{name}" for name in ("whisper_files", "whisper_weights", "ctranslate2"))
 PURE += ("convert.readers.stored", "convert.readers.safetensors", "convert.readers.state_pickle")

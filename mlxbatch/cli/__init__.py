@@ -10,7 +10,8 @@ import typer
 import typer.main
 
 from mlxbatch import __version__
-from mlxbatch.cli import convert, doctor, models, options, profiles, report, schema, transcribe
+from mlxbatch.cli import convert, convert_compare, doctor, models, options, profiles, report, schema, transcribe
+from mlxbatch.cli.command_names import WithTwoWords
 from mlxbatch.cli.ending import Ending
 from mlxbatch.cli.verdict import verdict
 from mlxbatch.errors import MlxBatchError
@@ -40,6 +41,7 @@ condition is met, 70 our bug, 129, 130 and 143 stopped.
 
 app = typer.Typer(
     name="mlxbatch",
+    cls=WithTwoWords,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -67,6 +69,7 @@ def _root(
 
 app.command("transcribe", epilog=transcribe.EPILOG)(transcribe.transcribe)
 app.command("convert", epilog=convert.EPILOG)(convert.convert)
+app.command("convert compare", epilog=convert_compare.EPILOG)(convert_compare.compare)
 app.command("doctor", epilog=doctor.EPILOG)(doctor.doctor)
 app.command("report", epilog=report.EPILOG)(report.report)
 app.command("schema", epilog=schema.EPILOG)(schema.schema)

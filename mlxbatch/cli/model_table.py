@@ -15,7 +15,7 @@ from mlxbatch.words import minutes, size
 
 HEAD = ("NAME", "TASK", "LANGUAGES", "PARAMETERS", "MEMORY", "BITS", "BATCH", "SEGMENT", "LICENCE", "HERE")
 BEGIN, END = "<!-- catalogue: begin (generated) -->", "<!-- catalogue: end -->"
-_TO_THE_RIGHT = frozenset({"LANGUAGES", "PARAMETERS", "MEMORY", "BITS", "BATCH", "SEGMENT"})
+_TO_THE_RIGHT = frozenset({"LANGUAGES", "PARAMETERS", "MEMORY", "BITS", "BATCH", "SEGMENT", "SIZE", "WER LOSS", "KL"})
 
 
 def record(model: CatalogueModel, here: bool) -> dict[str, Any]:

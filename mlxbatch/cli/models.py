@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -17,6 +18,15 @@ Name = Annotated[
     typer.Argument(metavar="NAME", help="A name of `mlxbatch models list`, a model's directory, or a hub id org/name."),
 ]
 
+Directories = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="[DIR]...",
+        help="Models that `mlxbatch convert` made, or directories of such.",
+        show_default=False,
+    ),
+]
+
 
 @app.callback(invoke_without_command=True)
 def _models(context: typer.Context) -> None:
@@ -24,18 +34,37 @@ def _models(context: typer.Context) -> None:
         print(context.get_help())
 
 
-@app.command("list", epilog="Example: mlxbatch models list --json | jq -r 'select(.on_disk) | .name'")
-def list_models(as_json: options.Json = False, debug: options.Debug = False) -> None:
+LIST_EPILOG = """
+Examples:
+
+mlxbatch models list models/
+
+mlxbatch models list --json | jq -r 'select(.on_disk) | .name'
+"""
+
+
+@app.command("list", epilog=LIST_EPILOG)
+def list_models(directories: Directories = None, as_json: options.Json = False, debug: options.Debug = False) -> None:
     """The models that have a short name: languages, size, recommended settings, licence, and whether they are here.
 
-    Any other model of these families works as well, by its directory or its hub id.
+    Any other model of these families works as well, by its directory or its hub id. Below them the models that
+    `mlxbatch convert` made, in the directories given and in the cache: their bits a weight, size, and what was lost.
     """
+    from mlxbatch.cli import converted_table
     from mlxbatch.cli.model_table import record, rows, table
+    from mlxbatch.models.cache import models_root
     from mlxbatch.models.catalogue import CATALOGUE
     from mlxbatch.models.resolve import on_disk
 
     found = [(model, on_disk(model)) for model in CATALOGUE]
-    for line in (json.dumps(record(*one)) for one in found) if as_json else table(rows(found)):
+    made = converted_table.find(directories or [], models_root())
+    if as_json:
+        for one in (*(record(*known) for known in found), *(converted_table.record(*own) for own in made)):
+            print(json.dumps(one))
+        return
+    for line in table(rows(found)):
+        print(line)
+    for line in ("", *table(converted_table.rows(made))) if made else ():
         print(line)
 
 

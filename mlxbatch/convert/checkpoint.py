@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import mlx.core as mx
 
+from mlxbatch.convert.origin import Origin as Origin
 from mlxbatch.models.weights import Shape
 from mlxbatch.types import Task
 
@@ -24,17 +25,6 @@ class Weight:
     shape: Shape
     kind: str
     read: Callable[[], mx.array]
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """Where a checkpoint came from: as the user named it, the hub's revision, the licence as its files say it, and the
-    sha256 (hex) of each of the files it was read from."""
-
-    source: str
-    revision: str | None = None
-    licence: str | None = None
-    sha256: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

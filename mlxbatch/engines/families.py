@@ -30,7 +30,8 @@ class Family:
     segment); "words" come always, but from a Whisper only where they are asked for. `apart`: where only speech is
     heard, a pause of more seconds than that divides two pieces; it is larger for those that tell speakers, which they
     know within a piece only. `context`: a piece's text is told to the next. `module` is its name in
-    mlx_audio.stt.models, `computed` are weights that mlx-audio makes itself where a checkpoint has none.
+    mlx_audio.stt.models, or with dots in mlx_audio, `computed` are weights that mlx-audio makes itself where a
+    checkpoint has none.
     """
 
     name: str

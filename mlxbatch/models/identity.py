@@ -15,6 +15,9 @@ from mlxbatch.models.weights import SETTINGS, weight_files
 # Of a Whisper. The generation config is in it for the tokens it suppresses; its absence is as good as any content.
 WHISPER_SETTINGS = ("config.json", "generation_config.json", "tokenizer.json")
 
+# What the converter says of a model, beside it: decides nothing, and names the model's own sha.
+RECORDS = ("quality.json", "sensitivity.json")
+
 
 def model_sha(directory: Path, *, keep: bool = True) -> str:
     """sha256 (hex) over the settings, tokenizer and weight files of a model directory.
@@ -36,7 +39,7 @@ def _settings(directory: Path) -> list[str]:
     if architecture(read_json(directory / "config.json")) == "whisper":
         return [name for name in WHISPER_SETTINGS if (directory / name).exists()]
     names = sorted(path.name for path in directory.iterdir() if path.is_file())
-    return [name for name in names if name.endswith(SETTINGS) and not name.endswith(".index.json")]
+    return [name for name in names if name.endswith(SETTINGS) and not name.endswith((".index.json", *RECORDS))]
 
 
 def file_sha(path: Path, *, keep: bool = True) -> str:

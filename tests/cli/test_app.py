@@ -61,8 +61,8 @@ def test_every_command_has_help_that_teaches(cli: Cli) -> None:
     assert ran.out.count("mlxbatch transcribe") >= 4
     for panel in ("What to work on", "How to do it", "The run", "What is shown"):
         assert panel in ran.out
-    for command in (["models", "list"], ["models", "pull"], ["models", "path"], ["profiles", "check"]):
-        assert cli(*command, "--help").code == 0
+    for command in ("models list", "models pull", "models path", "profiles check", "convert compare"):
+        assert cli(*command.split(), "--help").code == 0
 
 
 def test_version(cli: Cli) -> None:

@@ -32,7 +32,8 @@ def load(directory: Path, family: Family, dtype: mx.Dtype, bits: int | None = No
     `dequantized`: quantized layers become plain ones of the same values.
     """
     with at_work(directory, family.name):
-        module = importlib.import_module(f"mlx_audio.stt.models.{family.module}")
+        place = family.module if "." in family.module else f"stt.models.{family.module}"
+        module = importlib.import_module(f"mlx_audio.{place}")
         config = read_json(directory / "config.json") | {"model_path": str(directory)}
         model = built(module, config)
         _fill(model, directory, config, family)

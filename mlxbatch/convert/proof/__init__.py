@@ -1,0 +1,1 @@
+"""What a conversion cost: the converted model beside its original, on recordings."""
