@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import typer
@@ -12,7 +12,6 @@ import typer
 from mlxbatch.cli import options, options_convert
 from mlxbatch.cli.convert_text import kept_lines, plan_record, result_record, rows
 from mlxbatch.errors import QualityLost, UsageError, show
-from mlxbatch.stdio import complain
 
 if TYPE_CHECKING:
     from mlxbatch.cli.convert_progress import Lines
@@ -126,22 +125,21 @@ def _perform(order: Order, quiet: bool, as_json: bool) -> int:
     from mlxbatch.cli.convert_progress import view
     from mlxbatch.convert.run import convert
 
-    results: list[tuple[Plan, Result]] = []
+    results: list[Result] = []
     began = time.monotonic()
-
-    def done(plan: Plan, result: Result) -> None:
-        results.append((plan, result))
-        if as_json:
-            print(json.dumps(result_record(result, plan, time.monotonic() - began)), flush=True)
-
     with view(quiet=quiet, as_json=as_json) as shown:
-        convert(order, _listener(shown), done)
-    refused = [result for _, result in results if result.refused]
+
+        def done(plan: Plan, result: Result) -> None:
+            results.append(result)
+            if result.refused:
+                shown.fail(f"{show(result.model.place.target)}: {result.refused}")
+            if as_json:
+                print(json.dumps(result_record(result, plan, time.monotonic() - began)), flush=True)
+
+        plan = convert(order, _listener(shown), done)
     if not as_json and not quiet:
-        _show(results[0][0], [result for _, result in results], time.monotonic() - began)
-    for result in refused:
-        complain(f"error: {show(result.model.place.target)}: {result.refused}; it is not made")
-    return QualityLost.exit_code if refused else 0
+        _show(plan, results, time.monotonic() - began)
+    return QualityLost.exit_code if any(result.refused for result in results) else 0
 
 
 def _listener(shown: Lines) -> Listener:
@@ -160,9 +158,22 @@ def _show(plan: Plan, results: list[Result], seconds: float) -> None:
     for result in results:
         for line in kept_lines(result.model):
             print(line)
+    for result in results:
+        for line in _cost(result):
+            print(line)
     tried = dict.fromkeys(
         f"loaded and run in a fresh process, {result.reloaded.form}" if result.reloaded.ran else result.reloaded.why
         for result in results
     )
     print(*tried, sep="\n")
     print(f"{elapsed(seconds)}, at most {size(results[0].peak_bytes)} of memory")
+
+
+def _cost(result: Result) -> Iterator[str]:
+    """What was measured of a model beside its original; nothing where nothing was."""
+    if result.quality is not None:
+        from mlxbatch.convert.proof.figures import plain
+
+        yield f"\n{show(result.model.place.target)}, compared with the original:"
+        yield from plain(result.quality)
+        yield ""

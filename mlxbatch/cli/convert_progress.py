@@ -44,6 +44,10 @@ class Lines:
         """What the user should know, and can read later."""
         self.say(text)
 
+    def fail(self, text: str) -> None:
+        """What went wrong with one of several, which --quiet does not hide."""
+        self._line(f"error: {text}")
+
     def step(self, step: Step) -> None:
         """A weight is written."""
         now = self._clock()

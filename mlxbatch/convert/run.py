@@ -137,8 +137,8 @@ def preview(order: Order, listener: Listener) -> Plan:
         return _planned(order, places, checkpoint, listener, None)
 
 
-def convert(order: Order, listener: Listener, done: Callable[[Plan, Result], None]) -> None:
-    """Make each model that was asked for, prove it, and put it in its place; `done` is told of each.
+def convert(order: Order, listener: Listener, done: Callable[[Plan, Result], None]) -> Plan:
+    """Make each model that was asked for, prove it, and put it in its place; `done` is told of each. What was planned.
 
     UsageError for what does not go together, SetupError where something is missing, damaged or full, LockedError where
     another conversion works on one of the directories.
@@ -157,6 +157,7 @@ def convert(order: Order, listener: Listener, done: Callable[[Plan, Result], Non
         peak = peak_rss()
         for model in plan.models:
             done(plan, _finished(model, plan, order.proof, tried_on, listener, peak))
+    return plan
 
 
 def _local(source: str) -> Path | None:
