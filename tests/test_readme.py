@@ -45,7 +45,7 @@ def test_command_runs_as_written(command: str, folder: Path) -> None:
     )
     assert done.returncode == 0, done.stderr.decode()
     if (made := re.search(r"-o (\S+?)/? ", f"{command} ")) and "--dry-run" not in command:
-        assert any((folder / made[1]).rglob("*.txt"))
+        assert any((folder / made[1]).rglob("quality.json" if "convert" in command else "*.txt"))
 
 
 def test_every_option_named_exists() -> None:
