@@ -36,7 +36,7 @@ MAY_IMPORT_MLX = (
     "mlxbatch.convert.checkpoint",
     *(
         f"mlxbatch.convert.proof.{name}"
-        for name in ("forced", "hearing", "layers", "recognition", "sensitivity", "separation", "synthesis")
+        for name in ("forced", "hearing", "layers", "loss", "recognition", "sensitivity", "separation", "synthesis")
     ),
     "mlxbatch.device",
     "mlxbatch.kernels",
