@@ -8,9 +8,11 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
-from mlxbatch.convert.proof.allocation import fitting, precision
+from mlxbatch.convert.proof.allocation import Allocation, Group, Sensitivity, fitting, precision
 from mlxbatch.convert.proof.clips import shipped
 from mlxbatch.convert.proof.hearing import profile_spec
+from mlxbatch.convert.proof.layers import Stored
+from mlxbatch.convert.proof.loss import Losses
 from mlxbatch.convert.proof.prove import prove
 from mlxbatch.convert.proof.quality import Quality
 from mlxbatch.convert.proof.sensitivity import sensitivity
@@ -41,6 +43,18 @@ def test_bits_where_they_count_beat_four_bits_everywhere(whisper_base: Path, tmp
     uniform = [proof(four if bits == 4 else pack(whisper_base, tmp_path / str(bits), bits)) for bits in (8, 6, 4, 3)]
     assert uniform == sorted(uniform)
     assert proof(recipe) < uniform[2]
+
+
+def test_a_loss_in_memory_is_that_of_the_conversion(whisper_base: Path, tmp_path: Path) -> None:
+    """Two layers of Whisper base in 2 bits, which is too few for both."""
+    layers = ("decoder.token_embedding", "encoder.blocks.2.mlp1")
+    alone = Sensitivity("m", "c", 64, "float16", 0, 1, {"both": Group(layers, 1, ())})
+    losses = Losses(whisper_base, shipped().sounds("full"), profile_spec(), alone)
+    plain = {name.removesuffix(".weight"): False for name in Stored(whisper_base).names()}
+    made = pack(whisper_base, tmp_path / "made", 2, own={**plain, **dict.fromkeys(layers, 2)})
+    found = prove(whisper_base, made, shipped(), "full", task="transcribe")
+    assert found.wer_loss == losses.at(Allocation({"both": 2}, 0, 0.0))
+    assert found.wer_loss.value > 0
 
 
 def test_kokoro_is_itself_and_understood(kokoro_82m: Path, whisper_base: Path, ge2e: Path) -> None:

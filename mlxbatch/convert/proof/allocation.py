@@ -10,7 +10,8 @@ every size on the way is reached with the least divergence that there is for it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, Literal
@@ -24,13 +25,11 @@ SCHEMA: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Width:
-    """A group in so many bits, alone: its bytes with scales and offsets, the mean divergence in nats a token, and the
-    share of tokens whose likeliest next token changes."""
+    """A group in so many bits, alone: its bytes with scales and offsets, and the mean divergence in nats a token."""
 
     bits: int
     bytes: int
     nats: float
-    changed: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +45,8 @@ class Group:
 class Sensitivity:
     """What each width costs each group of a model, on one calibration.
 
-    `fixed_bytes` is what is never quantized, in `dtype`; the calibration has `tokens` and `words` as the original says
-    them, and `calibration_sha256` and `model_sha256` are those of Clips and of models.identity.
+    `fixed_bytes` is what is never quantized, in `dtype`; `tokens` were compared. `calibration_sha256` is that of its
+    clips, `model_sha256` that of models.identity.
     """
 
     model_sha256: str
@@ -56,20 +55,17 @@ class Sensitivity:
     dtype: Dtype
     fixed_bytes: int
     tokens: int
-    words: int
     groups: Mapping[str, Group]
     schema: Literal[1] = SCHEMA
 
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """Bits by group, None for plain; what the weights take then, and what divergence and loss (in points of word error
-    rate) are to be expected."""
+    """Bits by group, None for plain; what the weights take then, and what divergence is to be expected."""
 
     bits: Mapping[str, int | None]
     bytes: int
     nats: float
-    points: float
 
 
 def fitting(found: Sensitivity, most: int) -> Allocation:
@@ -87,14 +83,16 @@ def fitting(found: Sensitivity, most: int) -> Allocation:
     return _allocation(found, chosen)
 
 
-def losing(found: Sensitivity, points: float) -> Allocation:
-    """The smallest on the way up whose expected loss is at most so many points of word error rate."""
-    chosen = _narrowest(found)
+def smallest(found: Sensitivity, acceptable: Callable[[Allocation], bool]) -> Allocation:
+    """The first on the way up that is acceptable, found by halving; all plain where none before is.
+
+    On that way divergence only falls; where what is asked does as well, it is the smallest there is.
+    """
+    way = [_narrowest(found)]
     for step in _steps(found):
-        if _points(found, chosen) <= points:
-            break
-        chosen[step.group] = step.after
-    return _allocation(found, chosen)
+        way.append({**way[-1], step.group: step.after})
+    place = bisect_left(way, True, hi=len(way) - 1, key=lambda chosen: acceptable(_allocation(found, chosen)))
+    return _allocation(found, way[place])
 
 
 def precision(found: Sensitivity, allocation: Allocation) -> Precision:
@@ -167,21 +165,4 @@ def _allocation(found: Sensitivity, chosen: Mapping[str, _Option]) -> Allocation
         {name: option.bits for name, option in chosen.items()},
         found.fixed_bytes + sum(option.bytes for option in chosen.values()),
         math.fsum(option.nats for option in chosen.values()),
-        _points(found, chosen),
     )
-
-
-# ---- what is to be expected
-
-
-def _points(found: Sensitivity, chosen: Mapping[str, _Option]) -> float:
-    """Points of word error rate to be lost, at most: as if every token whose first choice changes cost a word.
-
-    Disturbances add up in squares, and divergence is a square of theirs; so tokens change in number as its root does,
-    by a factor that all groups and widths measured tell together.
-    """
-    widths = [one for group in found.groups.values() for one in group.widths]
-    roots = math.fsum(math.sqrt(one.nats) for one in widths)
-    factor = math.fsum(one.changed for one in widths) / roots if roots else 0.0
-    changed = min(1.0, factor * math.sqrt(math.fsum(option.nats for option in chosen.values())))
-    return 100 * changed * found.tokens / max(1, found.words)

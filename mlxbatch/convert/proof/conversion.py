@@ -9,10 +9,12 @@ from pathlib import Path
 from mlxbatch.convert.origin import Origin
 from mlxbatch.convert.precision import Dtype, Precision
 from mlxbatch.convert.proof import card, quality
-from mlxbatch.convert.proof.allocation import Sensitivity, fitting, losing, precision
+from mlxbatch.convert.proof.allocation import Allocation, Sensitivity, fitting, precision, smallest
 from mlxbatch.convert.proof.clips import Clips, calibration, shipped
+from mlxbatch.convert.proof.figures import with_error
 from mlxbatch.convert.proof.gates import Gates
 from mlxbatch.convert.proof.hearing import profile_spec
+from mlxbatch.convert.proof.loss import Losses
 from mlxbatch.convert.proof.prove import prove
 from mlxbatch.convert.proof.quality import Level, Quality
 from mlxbatch.convert.proof.recognition import reference_words
@@ -21,6 +23,7 @@ from mlxbatch.convert.proof.sentences import sentences_for, words
 from mlxbatch.engines.families import FAMILIES
 from mlxbatch.errors import UsageError, show
 from mlxbatch.models.weights import GROUP
+from mlxbatch.words import size
 from mlxbatch.writers.files import write_outputs
 
 Say = Callable[[str], None]
@@ -77,7 +80,7 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A word error rate of at most so many points more, as it is to be expected; the proof measures it."""
+    """A word error rate of at most so many points more, by one standard error."""
 
     points: float
 
@@ -95,12 +98,22 @@ def precision_for(
 ) -> tuple[Precision, Sensitivity]:
     """Bits by the sensitivity of the original's layers: the least divergence in a size, or the least size for a loss.
 
+    A loss is measured, at some of the sizes on the way, with room for one standard error: so the proof of what is made,
+    on the same clips, finds a gate of the same limit kept.
+
     Raises UsageError where the size cannot be had or the texts are too short to tell the loss, and as `sensitivity`.
     """
     if isinstance(goal, Loss):
         foresee(clips, level, Gates(max_wer_loss=goal.points))
-    found = sensitivity(
-        original, clips, level, spec=profile_spec(), layers=layers, group_size=group_size, dtype=dtype, say=say
-    )
-    chosen = fitting(found, goal.bytes) if isinstance(goal, Size) else losing(found, goal.points)
-    return precision(found, chosen), found
+    spec = profile_spec()
+    found = sensitivity(original, clips, level, spec=spec, layers=layers, group_size=group_size, dtype=dtype, say=say)
+    if isinstance(goal, Size):
+        return precision(found, fitting(found, goal.bytes)), found
+    losses = Losses(original, clips.sounds(level), spec, found)
+
+    def kept(allocation: Allocation) -> bool:
+        loss = losses.at(allocation)
+        say(f"{size(allocation.bytes)}: {with_error(loss * 100)} points of word error rate lost")
+        return 100 * (loss.value + (loss.error or 0.0)) <= goal.points
+
+    return precision(found, smallest(found, kept)), found

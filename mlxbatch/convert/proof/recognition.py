@@ -53,7 +53,7 @@ def recognise(
     say("transcribing with the converted model")
     after = hear(converted, sounds, spec)
     missing: list[str] = []
-    rates = _rates(sounds, _languages(sounds, before), before.texts, after.texts, missing)
+    rates = _rates(sounds, languages(sounds, before), before.texts, after.texts, missing)
     say("comparing next-token distributions")
     divergence = _divergence(original, converted, sounds, before, spec, missing)
     figures = Recognition(
@@ -74,15 +74,10 @@ def reference_words(sounds: Sequence[Sound]) -> int:
     """How many words the clips' texts have, as error rates count them. SetupError without the extra `quality`."""
     texts = [(sound.clip.text, sound.clip.language or "en") for sound in sounds if sound.clip.text is not None]
     said = [text for text, _ in texts]
-    return sum(one.of for one in _errors(said, said, [language for _, language in texts]))
+    return sum(one.of for one in text_errors(said, said, [language for _, language in texts]))
 
 
-def spoken_words(sounds: Sequence[Sound], heard: Heard) -> int:
-    """How many words a model said, counted as those of texts. SetupError without the extra `quality`."""
-    return sum(one.of for one in _errors(heard.texts, heard.texts, _languages(sounds, heard)))
-
-
-def _languages(sounds: Sequence[Sound], heard: Heard) -> list[str]:
+def languages(sounds: Sequence[Sound], heard: Heard) -> list[str]:
     """Each clip's, as it is given, or as the model heard it."""
     return [sound.clip.language or _detected(heard, number) or "en" for number, sound in enumerate(sounds)]
 
@@ -110,11 +105,11 @@ class _Rates:
 
 
 def _rates(
-    sounds: Sequence[Sound], languages: Sequence[str], before: Sequence[str], after: Sequence[str], missing: list[str]
+    sounds: Sequence[Sound], spoken: Sequence[str], before: Sequence[str], after: Sequence[str], missing: list[str]
 ) -> _Rates:
     """Error rates over the clips that have a text; clips without one tell which texts change."""
     try:
-        changed = sum(one.edits > 0 for one in _errors(before, after, languages))
+        changed = sum(one.edits > 0 for one in text_errors(before, after, spoken))
     except SetupError as error:  # the extra is not installed
         missing.append(f"word error rates: {error}")
         return _Rates(sum(one.strip() != other.strip() for one, other in zip(before, after, strict=True)))
@@ -123,10 +118,10 @@ def _rates(
         missing.append("word error rates: no clip has a text")
         return _Rates(changed)
     texts = [sounds[number].clip.text or "" for number in told]
-    spoken = [languages[number] for number in told]
+    told_in = [spoken[number] for number in told]
     first, second = ([said[number] for number in told] for said in (before, after))
-    words = [_errors(texts, said, spoken) for said in (first, second)]
-    letters = [_errors(texts, said, spoken, "character") for said in (first, second)]
+    words = [text_errors(texts, said, told_in) for said in (first, second)]
+    letters = [text_errors(texts, said, told_in, "character") for said in (first, second)]
     more = [other.edits - one.edits for one, other in zip(*words, strict=True)]
     return _Rates(
         changed,
@@ -137,18 +132,18 @@ def _rates(
     )
 
 
-def _errors(
-    references: Sequence[str], hypotheses: Sequence[str], languages: Sequence[str], unit: Unit = "word"
+def text_errors(
+    references: Sequence[str], hypotheses: Sequence[str], spoken: Sequence[str], unit: Unit = "word"
 ) -> list[Errors]:
-    """The edits of each text in its own language."""
+    """The edits of each text, in the language it is spoken in."""
     by_language = defaultdict(list)
-    for number, language in enumerate(languages):
+    for number, language in enumerate(spoken):
         by_language[language].append(number)
     found: dict[int, Errors] = {}
     for language, numbers in by_language.items():
         texts, others = ([said[number] for number in numbers] for said in (references, hypotheses))
         found |= dict(zip(numbers, quality.errors(texts, others, language, unit), strict=True))
-    return [found[number] for number in range(len(languages))]
+    return [found[number] for number in range(len(spoken))]
 
 
 def _rate(found: Sequence[Errors]) -> float:

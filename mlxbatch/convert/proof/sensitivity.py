@@ -17,7 +17,6 @@ from pathlib import Path
 
 import mlx.core as mx
 import mlx.nn as nn
-import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from mlxbatch import device
@@ -28,7 +27,7 @@ from mlxbatch.convert.proof.clips import Clips, Sound, sha256
 from mlxbatch.convert.proof.forced import Batch, Forced
 from mlxbatch.convert.proof.hearing import hear
 from mlxbatch.convert.proof.quality import Level
-from mlxbatch.convert.proof.recognition import forced_text, load, spoken_words
+from mlxbatch.convert.proof.recognition import forced_text, load
 from mlxbatch.engines.base import EngineSpec
 from mlxbatch.engines.families import WHISPER, family_of
 from mlxbatch.engines.whisper import network
@@ -117,20 +116,19 @@ class _Whole:
         features, counts = forced.encode(self._model, batch, self._context, self._dtype)
         return _Reference(batch, features, counts, forced.hidden(self._model.decoder, batch, features, counts))
 
-    def away(self, *, encoder: bool) -> tuple[float, float]:
-        """How far the model as it is now is away: nats a token, and the share of tokens with another likeliest next.
+    def away(self, *, encoder: bool) -> float:
+        """How far the model as it is now is away, in nats a token.
 
         Unless a layer of the `encoder` is another, the audio is encoded already.
         """
-        nats, changed = 0.0, 0
+        nats = 0.0
         for one in self._references:
             heard = forced.encode(self._model, one.batch, self._context, self._dtype) if encoder else None
             states = forced.hidden(self._model.decoder, one.batch, *(heard or (one.features, one.counts)))
-            away, same = forced.compare(self._logits, one.states, self._model.decoder.logits, states)
+            away, _ = forced.compare(self._logits, one.states, self._model.decoder.logits, states)
             nats += float(away.sum())
-            changed += int(np.count_nonzero(~same))
         mean = nats / self.tokens
-        return mean if math.isfinite(mean) else _BROKEN, changed / self.tokens
+        return mean if math.isfinite(mean) else _BROKEN
 
     def _logits(self, states: mx.array) -> mx.array:
         return (states @ self._embedding.T).astype(mx.float32)
@@ -168,7 +166,6 @@ def _measure(
         dtype=dtype,
         fixed_bytes=total - sum(group.plain_bytes for group in groups.values()),
         tokens=whole.tokens,
-        words=spoken_words(sounds, heard),
         groups=groups,
     )
 
@@ -191,16 +188,16 @@ def _group(
     numbers = sum(layer.weight.size for layer in layers.values())
     widths = []
     for bits in BITS:
-        with _quantized(layers.values(), bits, group_size, getattr(mx, dtype)):
-            nats, changed = whole.away(encoder=encoder)
+        with quantized(layers.values(), bits, group_size, getattr(mx, dtype)):
+            nats = whole.away(encoder=encoder)
         # A scale and an offset for each group.
         taken = numbers * bits // 8 + 2 * numbers // group_size * DTYPE_BYTES[dtype]
-        widths.append(Width(bits, taken, nats, changed))
+        widths.append(Width(bits, taken, nats))
     return Group(tuple(layers), numbers * DTYPE_BYTES[dtype], tuple(widths))
 
 
 @contextmanager
-def _quantized(layers: Collection[nn.Module], bits: int, group_size: int, dtype: mx.Dtype) -> Iterator[None]:
+def quantized(layers: Collection[nn.Module], bits: int, group_size: int, dtype: mx.Dtype) -> Iterator[None]:
     """The layers with the values that they have at a width, as plain ones, as long as this lasts."""
     before = [layer.weight for layer in layers]
     try:
