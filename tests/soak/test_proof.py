@@ -46,8 +46,9 @@ def test_bits_where_they_count_beat_four_bits_everywhere(whisper_base: Path, tmp
 
 
 def test_a_loss_in_memory_is_that_of_the_conversion(whisper_base: Path, tmp_path: Path) -> None:
-    """Two layers of Whisper base in 2 bits, which is too few for both."""
-    layers = ("decoder.token_embedding", "encoder.blocks.2.mlp1")
+    """A block of Whisper base's encoder in 2 bits, which is too few."""
+    parts = ("attn.query", "attn.key", "attn.value", "attn.out", "mlp1", "mlp2")
+    layers = tuple(f"encoder.blocks.3.{part}" for part in parts)
     alone = Sensitivity("m", "c", 64, "float16", 0, 1, {"both": Group(layers, 1, ())})
     losses = Losses(whisper_base, shipped().sounds("full"), profile_spec(), alone)
     plain = {name.removesuffix(".weight"): False for name in Stored(whisper_base).names()}

@@ -18,14 +18,16 @@ from mlxbatch.convert.proof.hearing import hear
 from mlxbatch.convert.proof.ratio import Estimate, ratio
 from mlxbatch.convert.proof.recognition import forced_text, languages, load, text_errors
 from mlxbatch.convert.proof.sensitivity import quantized
+from mlxbatch.encoder_context import FULL, WINDOW_FRAMES, Context
 from mlxbatch.engines.base import EngineSpec
 from mlxbatch.engines.whisper import slots
 from mlxbatch.engines.whisper.abilities import Abilities
 from mlxbatch.engines.whisper.rules import Rules
 from mlxbatch.engines.whisper.slots import PromptCache, Slots, Trial
-from mlxbatch.engines.whisper.windows import FRAME_SAMPLES, FRAMES_PER_STAMP
+from mlxbatch.engines.whisper.windows import FRAME_SAMPLES, FRAMES_PER_STAMP, compression_ratio, needs_retry
 from mlxbatch.errors import UsageError
 from mlxbatch.quality import Errors
+from mlxbatch.types import TranscribeOptions
 
 
 class Losses:
@@ -71,21 +73,35 @@ class Losses:
         """Of each clip, with the model as it is now."""
         said: dict[int, list[str]] = defaultdict(list)
         for batch in self._batches:
-            for window, tokens in zip(batch.windows, self._decoded(batch), strict=True):
-                said[window.clip].append(self._abilities.vocabulary.text(tokens))
+            for window, trial in zip(batch.windows, self._heard(batch), strict=True):
+                said[window.clip].append(self._abilities.vocabulary.text(trial.tokens))
         texts = [" ".join(said[number]) for number in range(len(self._texts))]
         return text_errors(self._texts, texts, self._spoken)
 
-    def _decoded(self, batch: Batch) -> list[list[int]]:
-        """What is said in each window, greedily, by the rules that hold in a batch job."""
-        features, counts = forced.encode(self._model, batch, self._spec.context, getattr(mx, self._spec.dtype))
-        decoder, context = self._model.decoder, self._abilities.dims.n_text_ctx
+    def _heard(self, batch: Batch) -> list[Trial]:
+        """What is said in each window; where that is doubtful, with the encoder's whole context, as in a batch job."""
+        trials = self._decoded(batch, self._spec.context)
+        doubtful = [place for place, trial in enumerate(trials) if self._is_doubtful(trial)]
+        if doubtful and batch.frames < WINDOW_FRAMES:
+            (again,) = forced.batches([batch.windows[place] for place in doubtful], FULL, len(doubtful))
+            for place, trial in zip(doubtful, self._decoded(again, FULL), strict=True):
+                trials[place] = trial
+        return trials
+
+    def _is_doubtful(self, trial: Trial) -> bool:
+        compressed = compression_ratio(self._abilities.vocabulary.text(trial.tokens))
+        return needs_retry(compressed, trial.avg_logprob, TranscribeOptions())
+
+    def _decoded(self, batch: Batch, context: Context) -> list[Trial]:
+        """Greedily, by the rules that hold in a batch job."""
+        features, counts = forced.encode(self._model, batch, context, getattr(mx, self._spec.dtype))
+        decoder, most = self._model.decoder, self._abilities.dims.n_text_ctx // 2
         sound = slots.Sound.of(decoder.cross(features), counts)
         prompts = mx.array([list(window.prompt) for window in batch.windows], mx.int32)
         cache = PromptCache()
         decoder(prompts, mx.broadcast_to(mx.arange(prompts.shape[1]), prompts.shape), cache, sound.cross, sound.heard)
         trials = [
-            Trial(list(window.prompt), -(-len(window.samples) // (FRAME_SAMPLES * FRAMES_PER_STAMP)), context // 2)
+            Trial(list(window.prompt), -(-len(window.samples) // (FRAME_SAMPLES * FRAMES_PER_STAMP)), most)
             for window in batch.windows
         ]
         seats = Slots(decoder, self._rules, len(trials))
@@ -93,4 +109,4 @@ class Losses:
         while seats.live:
             for trial in seats.step():
                 seats.leave(trial)
-        return [trial.tokens for trial in trials]
+        return trials
