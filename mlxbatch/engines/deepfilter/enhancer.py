@@ -70,9 +70,7 @@ class Row:
             self._features = self._features.then(nothing(self._sizes.ahead, self._sizes))
 
 
-def enhance(
-    network: Network, chunks: Iterable[Samples], block: int = BLOCK
-) -> Iterator[tuple[int, Samples | NoSound]]:
+def enhance(network: Network, chunks: Iterable[Samples], block: int = BLOCK) -> Iterator[tuple[int, Samples | NoSound]]:
     """Chunks [rows, n] at the network's rate, of any length -> (row, the samples of it that are known now).
 
     In all, a row gives as many as it was fed. Nothing is clipped. A row that is no sound gives the error, once, and no

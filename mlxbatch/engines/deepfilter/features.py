@@ -64,7 +64,7 @@ class Normalization:
         power = np.square(spectra.real) + np.square(spectra.imag)
         levels = 10 * np.log10(np.add.reduceat(power, self._starts, axis=1) / self._widths + np.float32(FAINTEST))
         means = self._running(np.concatenate([levels, np.abs(low)], axis=1))
-        scaled = low / np.sqrt(np.maximum(means[:, bands:], np.float32(LEAST_MEAN)))
+        scaled = (low / np.sqrt(np.maximum(means[:, bands:], np.float32(LEAST_MEAN)))).astype(np.complex64)
         return Features((levels - means[:, :bands]) / np.float32(LEVEL_RANGE), _parts(scaled))
 
     def _running(self, values: Array) -> Array:

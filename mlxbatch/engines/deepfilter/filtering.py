@@ -1,4 +1,4 @@
-"""What the network found, applied: a gain for each band, and for the low bins a filter over neighbouring frames. No MLX.
+"""What the network found, applied: a gain for each band, and for the low bins a filter over frames. No MLX.
 
 Deep filtering: Mack and Habets 2019, "Deep Filtering: Signal Extraction and Reconstruction Using Complex Time-Frequency
 Filters", arXiv 1904.08369. In DeepFilterNet3 the filter takes the noisy bins, not those that have their gain.

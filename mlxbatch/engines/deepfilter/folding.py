@@ -52,10 +52,9 @@ def doubling(weights: Weights, path: str) -> Linear:
 
 
 def products(linear: Linear, axis: int) -> Linear:
-    """A kernel as of `block` that extends along one axis of its layout alone, for a product and a sum: [in, k * out]."""
+    """A kernel as of `block` that extends along one axis of its layout alone: [in, k * out], to sum what it gives."""
     kernel = linear.weight.squeeze(3 - axis)
-    out, _, into = kernel.shape
-    return Linear(np.ascontiguousarray(kernel.transpose(2, 1, 0)).reshape(into, -1), linear.bias)
+    return Linear(np.ascontiguousarray(kernel.transpose(2, 1, 0)).reshape(kernel.shape[2], -1), linear.bias)
 
 
 def grouped(weights: Weights, path: str) -> Array:
@@ -74,8 +73,10 @@ def _recurrence(weights: Weights, path: str, layer: int) -> tuple[Linear, Recurr
     hidden = len(of_states) // 3
     # Of the states' bias only the new state's part is weighed, by the reset gate, before it is added.
     bias = of_inputs + np.concatenate([of_states[: 2 * hidden], np.zeros(hidden, np.float32)])
-    inputs = Linear(np.ascontiguousarray(halved(weights[f"{path}.weight_ih_l{layer}"]).T), halved(bias))
-    return inputs, Recurrence(halved(weights[f"{path}.weight_hh_l{layer}"]), of_states[2 * hidden :])
+    inputs, states = (
+        np.ascontiguousarray(halved(weights[f"{path}.weight_{side}_l{layer}"]).T) for side in ("ih", "hh")
+    )
+    return Linear(inputs, halved(bias)), Recurrence(states, of_states[2 * hidden :])
 
 
 def _kernels(weights: Weights, path: str) -> list[Array]:

@@ -67,15 +67,16 @@ class Synthesis:
 
     def __init__(self, sizes: Sizes) -> None:
         self._sizes = sizes
-        self._half: Samples | None = None
+        self._halves: Samples = np.zeros((0, sizes.hop), np.float32)  # none before the first frame, then one
 
     def give(self, spectra: Spectra) -> Samples:
         """Spectra [n, bins] -> the samples that are whole now: a hop for each frame but the row's first."""
         fft, hop = self._sizes.fft, self._sizes.hop
         sound = np.fft.irfft(spectra, fft, axis=-1).astype(np.float32) * (window(fft) * np.float32(fft**2 / (2 * hop)))
-        before, first = (self._half[None], 0) if self._half is not None else (sound[:0, hop:], 1)
-        self._half = sound[-1, hop:]
-        return (sound[first:, :hop] + np.concatenate([before, sound[:-1, hop:]])).reshape(-1)
+        before = self._halves
+        self._halves = sound[-1:, hop:]
+        overlapping = np.concatenate([before, sound[:-1, hop:]])
+        return np.ravel(sound[len(sound) - len(overlapping) :, :hop] + overlapping)
 
 
 def frames_of(samples: int, sizes: Sizes) -> int:

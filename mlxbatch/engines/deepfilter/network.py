@@ -27,7 +27,7 @@ Array = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What rows carry from frame to frame, rows first: what convolutions look back on, and recurrent states by layer."""
+    """What rows carry from frame to frame, rows first: what convolutions look back on, and recurrent layers' states."""
 
     levels: Array
     bins: Array
@@ -67,7 +67,7 @@ class Network:
         )
 
     def __call__(self, levels: Array, bins: Array, state: State) -> tuple[Array, Array, State]:
-        """Levels [rows, n, bands] and bins [rows, n, low, 2] -> gains [rows, n, bands], filters [rows, n, low, order, 2]."""
+        """[rows, n, bands] and [rows, n, low, 2] -> gains [rows, n, bands] and filters [rows, n, low, order, 2]."""
         seen = _after(state.levels, levels[..., None]), _after(state.bins, bins)
         heard, encoder = self._encoder(mx.array(seen[0]), mx.array(seen[1]), state.encoder)
         pathway = mx.concatenate([mx.array(state.pathway), heard.bins], axis=1)

@@ -17,9 +17,9 @@ Array = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Recurrence:
-    """The states' side of a layer, its gates in the order reset, update, new: [3 * hidden, hidden] and [hidden].
+    """The states' side of a layer: [hidden, 3 * hidden], gates reset, update, new, and the last one's bias.
 
-    Rows of the two gates that go through a sigmoid are halved, here and in what comes in: `halved`.
+    What the two gates that go through a sigmoid are made of is halved, here and in what comes in: `halved`.
     """
 
     weight: Array
@@ -30,7 +30,7 @@ class Recurrence:
         return len(self.bias)
 
     def __call__(self, inputs: Array, state: Array) -> tuple[Array, Array]:
-        """The inputs' side [rows, n, 3 * hidden] and a state [rows, hidden] -> states [rows, n, hidden] and the last."""
+        """Inputs' side [rows, n, 3 * hidden], a state [rows, hidden] -> states [rows, n, hidden], and the last."""
         states = np.empty((*inputs.shape[:2], self.hidden), np.float32)
         for step in range(inputs.shape[1]):
             state = self._step(inputs[:, step], state)
@@ -39,7 +39,7 @@ class Recurrence:
 
     def _step(self, inputs: Array, state: Array) -> Array:
         hidden = self.hidden
-        gates = np.matmul(self.weight, state[..., None])[..., 0]
+        gates = np.matmul(state[:, None], self.weight)[:, 0]
         both, new = gates[:, : 2 * hidden], gates[:, 2 * hidden :]
         both += inputs[:, : 2 * hidden]
         np.tanh(both, out=both)  # sigmoid(x) = (1 + tanh(x / 2)) / 2: NumPy's tanh is faster than its exp
