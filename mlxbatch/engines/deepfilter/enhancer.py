@@ -44,7 +44,8 @@ class Row:
 
     def take(self, block: int) -> tuple[Features, State] | None:
         """What goes through the network next: `block` frames, or those that are left of an ended row."""
-        self._analyse(block - len(self._features))
+        if len(self._features) < block:
+            self._analyse(block - len(self._features))
         if not len(self._features) or (len(self._features) < block and not self._ended):
             return None
         taken, self._features = self._features[:block], self._features[block:]
@@ -58,6 +59,7 @@ class Row:
         return sound
 
     def _analyse(self, wanted: int) -> None:
+        """Find the features of as many frames more, or of those that there are."""
         count = min(wanted + self._unseen, self._analysis.frames)
         spectra = self._analysis.take(count)
         self._filtering.feed(spectra)

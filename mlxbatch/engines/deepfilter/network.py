@@ -24,6 +24,9 @@ from mlxbatch.engines.deepfilter.sizes import Sizes
 
 Array = NDArray[np.float32]
 
+# Frames before its own that a convolution over features sees: its kernel, in sizes.FORM, is 3 long.
+LOOK_BACK = 2
+
 
 @dataclass(frozen=True, slots=True)
 class State:
@@ -60,8 +63,8 @@ class Network:
         """The state of one row before its first frame."""
         sizes, layers = self.sizes, (self._encoder.emb, self._gains.emb, self._filters.emb)
         return State(
-            np.zeros((1, 2, sizes.bands, 1), np.float32),
-            np.zeros((1, 2, sizes.low, 2), np.float32),
+            np.zeros((1, LOOK_BACK, sizes.bands, 1), np.float32),
+            np.zeros((1, LOOK_BACK, sizes.low, 2), np.float32),
             np.zeros((1, sizes.pathway - 1, sizes.low, sizes.channels), np.float32),
             *(np.zeros((1, part.layers, part.hidden), np.float32) for part in layers),
         )
@@ -75,7 +78,8 @@ class Network:
         filters, filter_states = self._filters(heard.embedding, pathway, state.filters)
         kept = pathway[:, pathway.shape[1] - state.pathway.shape[1] :]
         mx.eval(gains, filters, kept)
-        later = State(seen[0][:, -2:], seen[1][:, -2:], np.array(kept), encoder, gain_states, filter_states)
+        looked_back = (values[:, -LOOK_BACK:] for values in seen)
+        later = State(*looked_back, np.array(kept), encoder, gain_states, filter_states)
         return np.array(gains), np.array(filters), later
 
 

@@ -19,7 +19,11 @@ FORM = {
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Samples: `fft` a frame, `hop` from one to the next. `low`: bins that are filtered, with `order` frames each."""
+    """Samples: `fft` in a frame, `hop` from one to the next. `widths`: bins of each band.
+
+    The lowest `low` bins are filtered, of `order` frames each, up to `filter_ahead` after their own; the network's
+    frame is found from features of up to `ahead` later ones. `pathway`: frames that its longest convolution spans.
+    """
 
     rate: int
     fft: int
@@ -30,8 +34,6 @@ class Sizes:
     ahead: int
     filter_ahead: int
     channels: int
-    hidden: int
-    filter_hidden: int
     pathway: int
 
     @property
@@ -63,8 +65,6 @@ class Sizes:
             ahead=config["conv_lookahead"],
             filter_ahead=config["df_lookahead"],
             channels=config["conv_ch"],
-            hidden=config["emb_hidden_dim"],
-            filter_hidden=config["df_hidden_dim"],
             pathway=config["df_pathway_kernel_size_t"],
         )
         sizes._check(config["nb_erb"])

@@ -14,7 +14,7 @@ from mlxbatch.engines.deepfilter.activations import sigmoid, tanh
 from mlxbatch.engines.deepfilter.network import Network
 from tests.engines.deepfilter.tiny import CONFIG, SIZES, Array, tensors
 
-FRAMES = 30
+FRAMES, HIDDEN = 30, CONFIG["df_hidden_dim"]
 
 
 def weights() -> dict[str, Array]:
@@ -58,8 +58,8 @@ def test_recurrence_is_pytorchs() -> None:
     given = tensors()
     ((inputs, recurrence), *_) = folding.recurrences(given, "df_dec.df_gru.gru")
     rng = np.random.default_rng(2)
-    x = rng.standard_normal((3, 7, SIZES.filter_hidden)).astype(np.float32)
-    state = rng.standard_normal((3, SIZES.filter_hidden)).astype(np.float32)
+    x = rng.standard_normal((3, 7, HIDDEN)).astype(np.float32)
+    state = rng.standard_normal((3, HIDDEN)).astype(np.float32)
     states, last = recurrence(x @ inputs.weight + inputs.bias, state)
 
     w, r, b, c = (given[f"df_dec.df_gru.gru.{name}_l0"] for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
@@ -73,8 +73,8 @@ def test_recurrence_is_pytorchs() -> None:
 
 def test_recurrence_of_a_row_is_the_same_to_the_bit_in_any_batch() -> None:
     ((_, recurrence), *_) = folding.recurrences(tensors(), "df_dec.df_gru.gru")
-    x = np.random.default_rng(3).standard_normal((5, 9, 3 * SIZES.filter_hidden)).astype(np.float32)
-    start = np.zeros((5, SIZES.filter_hidden), np.float32)
+    x = np.random.default_rng(3).standard_normal((5, 9, 3 * HIDDEN)).astype(np.float32)
+    start = np.zeros((5, HIDDEN), np.float32)
     together, _ = recurrence(x, start)
     for row in range(5):
         alone, _ = recurrence(x[row : row + 1], start[:1])
