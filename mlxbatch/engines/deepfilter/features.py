@@ -21,8 +21,6 @@ LEVELS = (-60.0, -90.0)  # dB, at which the lowest and the highest band's mean b
 MAGNITUDES = (0.001, 0.0001)  # the same of the bins
 LEVEL_RANGE = 40.0  # dB to 1
 FAINTEST = 1e-10  # power: -100 dB
-# The bins' means of 100 s of digital silence would be 0, and 0 / 0 in the network for good.
-LEAST_MEAN = 1e-20
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +62,7 @@ class Normalization:
         power = np.square(spectra.real) + np.square(spectra.imag)
         levels = 10 * np.log10(np.add.reduceat(power, self._starts, axis=1) / self._widths + np.float32(FAINTEST))
         means = self._running(np.concatenate([levels, np.abs(low)], axis=1))
-        scaled = (low / np.sqrt(np.maximum(means[:, bands:], np.float32(LEAST_MEAN)))).astype(np.complex64)
+        scaled = (low / np.sqrt(means[:, bands:])).astype(np.complex64)
         return Features((levels - means[:, :bands]) / np.float32(LEVEL_RANGE), _parts(scaled))
 
     def _running(self, values: Array) -> Array:

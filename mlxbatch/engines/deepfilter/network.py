@@ -71,16 +71,19 @@ class Network:
 
     def __call__(self, levels: Array, bins: Array, state: State) -> tuple[Array, Array, State]:
         """[rows, n, bands] and [rows, n, low, 2] -> gains [rows, n, bands] and filters [rows, n, low, order, 2]."""
-        seen = _after(state.levels, levels[..., None]), _after(state.bins, bins)
-        heard, encoder = self._encoder(mx.array(seen[0]), mx.array(seen[1]), state.encoder)
+        levels, bins = _after(state.levels, levels[..., None]), _after(state.bins, bins)
+        heard, encoder = self._encoder(mx.array(levels), mx.array(bins), state.encoder)
         pathway = mx.concatenate([mx.array(state.pathway), heard.bins], axis=1)
         gains, gain_states = self._gains(heard, state.gains)
         filters, filter_states = self._filters(heard.embedding, pathway, state.filters)
         kept = pathway[:, pathway.shape[1] - state.pathway.shape[1] :]
         mx.eval(gains, filters, kept)
-        looked_back = (values[:, -LOOK_BACK:] for values in seen)
-        later = State(*looked_back, np.array(kept), encoder, gain_states, filter_states)
-        return np.array(gains), np.array(filters), later
+        levels, bins = levels[:, -LOOK_BACK:], bins[:, -LOOK_BACK:]
+        return (
+            np.array(gains),
+            np.array(filters),
+            State(levels, bins, np.array(kept), encoder, gain_states, filter_states),
+        )
 
 
 @dataclass(frozen=True, slots=True)
