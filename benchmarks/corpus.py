@@ -25,6 +25,15 @@ class Clip:
     channels: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Noisy:
+    """A recording with noise in it, and the same without; `snr`, in dB, where it was mixed at a known one."""
+
+    path: Path
+    clean: Path
+    snr: int | None
+
+
 @dataclass(frozen=True)
 class Corpus:
     """A folder of recordings; `manifest.jsonl` has a line for each: path, kind, language, duration_s, text ..."""
@@ -50,6 +59,11 @@ class Corpus:
     def chapter(self) -> Clip:
         """A chapter read aloud, 4 minutes."""
         return next(clip(self.folder, row) for row in self._rows("long") if row["id"] == CHAPTER)
+
+    def noisy(self) -> list[Noisy]:
+        """Speech in noise of which the speech alone is there, too."""
+        rows = [row for row in self._rows("enhance_noisy") if row.get("clean")]
+        return [Noisy(self.folder / row["path"], self.folder / row["clean"], row.get("snr_db")) for row in rows]
 
     def _rows(self, *kinds: str) -> list[dict[str, Any]]:
         manifest = self.folder / "manifest.jsonl"

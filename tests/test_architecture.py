@@ -36,6 +36,8 @@ MAY_IMPORT_MLX = (
     "mlxbatch.convert",
     "mlxbatch.device",
     "mlxbatch.kernels",
+    "mlxbatch.engines.deepfilter.activations",
+    "mlxbatch.engines.deepfilter.network",
     "mlxbatch.engines.quantizing",
     "mlxbatch.engines.whisper",
     "mlxbatch.engines.mlx_audio",
@@ -91,6 +93,8 @@ PURE += (
     "engines.families",
     *(f"engines.mlx_audio.{name}" for name in ("cuts", "pieces", "heard", "memory", "footprint")),
 )
+PURE += tuple(f"engines.deepfilter.{name}" for name in ("sizes", "frames", "features", "filtering", "recurrence"))
+PURE += ("engines.deepfilter.folding",)
 PURE += tuple(f"report.{name}" for name in ("content", "sections", "series", "data"))
 PURE += ("convert.layer_rules", "convert.layout")
 PURE += tuple(f"convert.proof.{name}" for name in ("ratio", "gates", "allocation", "card", "waveforms"))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.corpus import Clip, Corpus, seconds
+from benchmarks.corpus import Clip, Corpus, Noisy, seconds
 
 
 def row(name: str, kind: str, **more: Any) -> dict[str, Any]:
@@ -30,6 +30,8 @@ def corpus(tmp_path: Path) -> Corpus:
         row("call", "call_stereo", text=None, channel_texts={"1": "there", "0": "here"}),
         row("long_lj_chapter", "long", duration_s=232.0),
         row("other", "long"),
+        row("street", "enhance_noisy", clean="speech.wav", snr_db=5),
+        row("field", "enhance_noisy"),
     ]
     (tmp_path / "manifest.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows), "utf-8")
     return Corpus(tmp_path)
@@ -43,6 +45,10 @@ def test_each_set_is_what_it_says(corpus: Corpus) -> None:
     assert names(corpus.sentences()) == ["sentence"]
     assert names(corpus.english_short()) == ["sentence", "digits", "phone"]
     assert corpus.chapter().path.stem == "long_lj_chapter"
+
+
+def test_noise_is_measured_on_where_the_speech_alone_is_there(corpus: Corpus) -> None:
+    assert corpus.noisy() == [Noisy(corpus.folder / "street.wav", corpus.folder / "speech.wav", 5)]
 
 
 def test_a_call_has_the_text_of_each_channel_and_its_seconds_twice(corpus: Corpus) -> None:
