@@ -44,6 +44,7 @@ bench: $(VENV)/.dev openblas
 	$(BIN)/python benchmarks/overlap.py
 	$(BIN)/python benchmarks/governor.py
 	$(BIN)/python -m benchmarks.convert
+	$(BIN)/python -m benchmarks.enhance
 
 # How the numbers in the profile are chosen.
 bench-curves: $(VENV)/.dev openblas

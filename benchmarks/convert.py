@@ -1,9 +1,10 @@
-"""Converting Whisper base: how long it takes beside mlx-audio's converter, and what each precision costs.
+"""Converting Whisper base and Kokoro: the time beside mlx-audio's converter, and what each precision costs.
 
-    python -m benchmarks.convert [--rounds 3] [--only time,precision] [--data ../shared/data]
+    python -m benchmarks.convert [--rounds 3] [--only time,precision,voice] [--data ../shared/data]
 
 Time is that of whole processes in turn, without the proof; mlxbatch's loads and runs its result in a fresh process, the
-other does not. What a precision costs is what `mlxbatch convert --verify full` measures on the sentence clips.
+other does not. What a precision costs is what `mlxbatch convert --verify full` measures, of Whisper on the sentence clips,
+of Kokoro on sentences that it says.
 """
 
 from __future__ import annotations
@@ -25,10 +26,11 @@ from benchmarks.table import Spread, gigabytes, markdown, percent
 from mlxbatch.models.resolve import resolve
 from mlxbatch.words import size
 
-MODEL = "whisper-base"
+MODEL, VOICE = "whisper-base", "kokoro-82m"
 BITS = (8, 6, 5, 4, 3)
 RECIPE = "encoder8-decoder4"
 OURS, BASE = "mlxbatch convert", "mlx_audio.convert"
+VOICE_HEAD = ("precision", "size", "bits per weight", "WER heard", "duration", "spectral distance", "voice's likeness")
 HEAD = ("precision", "size", "bits per weight", "WER", "loss", "changed hypotheses", "mean KL, nats")
 
 
@@ -82,9 +84,38 @@ def precisions(clips: Sequence[Clip]) -> str:
     return markdown(HEAD, [original(widths[0]), *(row(name, record) for name, record in named.items())])
 
 
-def _converted(folder: Path, name: str, *options: str) -> list[dict[str, Any]]:
+def voices() -> str:
+    """Each width of Kokoro: what Whisper base hears of it, and how far its sound is from the original's."""
+    with tempfile.TemporaryDirectory() as scratch:
+        widths = ("--bits", ",".join(map(str, BITS)), "--verify", "full")
+        records = _converted(Path(scratch), "voice", *widths, model=VOICE)
+    named = zip(BITS, records, strict=True)
+    return markdown(VOICE_HEAD, [original_voice(records[0]), *(voice_row(f"{bits} bits", one) for bits, one in named)])
+
+
+def original_voice(record: Mapping[str, Any]) -> list[str]:
+    stored, heard = record["original"], record["quality"]["synthesis"]["wer"]
+    bits = f"{stored['bits_per_weight']:.2f}"
+    return ["as published", size(stored["weight_bytes"]), bits, percent(heard["original"]), *[""] * 3]
+
+
+def voice_row(name: str, record: Mapping[str, Any]) -> list[str]:
+    """A converted voice's line: of durations the original's is 1, distance is after time warping, likeness a cosine."""
+    found = record["quality"]["synthesis"]
+    return [
+        name,
+        size(record["weight_bytes"]),
+        f"{record['bits_per_weight']:.2f}",
+        percent(found["wer"]["converted"]),
+        f"{found['duration']['value']:.3f}{_error(found['duration']['error'], 3)}",
+        f"{found['distance']:.2f} dB",
+        f"{found['likeness']:.3f}",
+    ]
+
+
+def _converted(folder: Path, name: str, *options: str, model: str = MODEL) -> list[dict[str, Any]]:
     print(f"  {name}: {' '.join(options[:2])}", flush=True)
-    return _records(run(_command(MODEL, folder / name, *options), folder).output)
+    return _records(run(_command(model, folder / name, *options), folder).output)
 
 
 def _command(source: str, folder: Path, *options: str) -> list[str]:
@@ -135,12 +166,13 @@ def _error(error: float | None, digits: int) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", default="time,precision")
+    parser.add_argument("--only", default="time,precision,voice")
     parser.add_argument("--data", type=Path, default=DATA)
     given = parser.parse_args()
     parts: dict[str, Callable[[], str]] = {
         "time": lambda: time_taken(given.rounds),
         "precision": lambda: precisions(Corpus(given.data).sentences()),
+        "voice": voices,
     }
     for name in given.only.split(","):
         print(f"\n{parts[name]()}\n", flush=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.convert import original, row
+from benchmarks.convert import original, original_voice, row, voice_row
 
 
 def record(error: float | None) -> dict[str, Any]:
@@ -30,3 +30,17 @@ def test_a_line_of_the_table() -> None:
 
 def test_the_line_of_the_original() -> None:
     assert original(record(None)) == ["as published", "144 MB", "16.00", "7.41 %", "", "", ""]
+
+
+def test_the_lines_of_a_voice() -> None:
+    found = {
+        "wer": {"original": 0.0, "converted": 0.025},
+        "duration": {"value": 1.004, "error": 0.002},
+        "distance": 3.217,
+        "likeness": 0.9871,
+    }
+    stored = {"weight_bytes": 327_053_640, "bits_per_weight": 32.0}
+    voice = {"original": stored, "weight_bytes": 288_700_000, "bits_per_weight": 28.3}
+    voice |= {"quality": {"synthesis": found}}
+    assert original_voice(voice) == ["as published", "327 MB", "32.00", "0.00 %", "", "", ""]
+    assert voice_row("8 bits", voice) == ["8 bits", "289 MB", "28.30", "2.50 %", "1.004 ± 0.002", "3.22 dB", "0.987"]
