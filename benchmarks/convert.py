@@ -3,8 +3,8 @@
     python -m benchmarks.convert [--rounds 3] [--only time,precision,voice] [--data ../shared/data]
 
 Time is that of whole processes in turn, without the proof; mlxbatch's loads and runs its result in a fresh process, the
-other does not. What a precision costs is what `mlxbatch convert --verify full` measures, of Whisper on the sentence clips,
-of Kokoro on sentences that it says.
+other does not. What a precision costs is what `mlxbatch convert --verify full` measures: of Whisper on the sentence
+clips, of Kokoro on sentences that it says.
 """
 
 from __future__ import annotations
