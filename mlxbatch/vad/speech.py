@@ -30,7 +30,7 @@ class Rule:
     neg_threshold: float = 0.35
     min_speech: float = 0.1
     min_silence: float = 0.5
-    pad: float = 0.2
+    pad: float = 0.4
 
 
 def speech_intervals(
