@@ -137,5 +137,6 @@ def test_turns_of_a_call_begin_and_end_where_they_do(engine: WhisperEngine) -> N
     words = [word for segment in segments for word in segment.words]
     starts, ends = errors(words, [turn for turn in known if turn["channel"] == 0])
     assert len(starts) >= 5
-    assert median(map(abs, starts)) < 0.2
+    # A turn's first word reaches into the 0.4 s that are left before speech.
+    assert median(map(abs, starts)) < 0.25
     assert median(map(abs, ends)) < 0.3
