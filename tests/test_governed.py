@@ -95,7 +95,7 @@ def unbounded(whisper_base: Path, tmp_path_factory: pytest.TempPathFactory) -> d
 
 @pytest.mark.parametrize(
     ("limit", "items", "taken"),
-    [("508MB", ITEMS, {"hold", "slow"}), ("440MB", FEW, {"shrink", "reclaim"})],
+    [("508MB", ITEMS, {"hold", "slow"}), ("440MB", FEW, {"reclaim"})],
     ids=["lower", "upper"],
 )
 def test_a_limit_that_its_weights_nearly_fill(
@@ -104,7 +104,7 @@ def test_a_limit_that_its_weights_nearly_fill(
     """291 MB of weights, 444 MB with a row of 30 s: the steps are taken, one row at a time, and all is done as without.
 
     Which readings fall into which moment differs from run to run, so the log is asked for the steps, not for their
-    number.
+    number; from hold to reclaim a step may fall between two readings.
     """
     texts, listener = run(whisper_base, tmp_path, limit, Policy(latency_limit=0.01), items=items)
     assert texts.items() <= unbounded.items()
